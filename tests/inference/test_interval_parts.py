@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2
 
 from dpcape import Federation, GroupContrast, Independent, Replay, in_process, table
 from dpcape.errors import DpcapeWarning
-from dpcape.postprocessing.adjusted_contrasts import Residualiser, ratio_interval, residualiser_of, slopes_of
+from dpcape.postprocessing.adjusted_contrasts import Residualiser, residualiser_of, slopes_of
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Level,
@@ -23,6 +23,7 @@ from dpcape.postprocessing.group_summaries import (
     pooled,
     quantile_and_interval,
 )
+from dpcape.postprocessing.ratio_intervals import of_deviation, ratio_interval
 from dpcape.postprocessing.survival_curves import curve_of, log_rank
 from dpcape.statistics.adjusted_products import CONTRAST, DesignMeans, ProductMeans, moment_weights
 
@@ -189,14 +190,15 @@ def test_ratios_to_a_deviation_count_the_noise_of_its_variance(effect: float, er
     effects, variances = effect + 0.2 * rng.normal(size=2000), 1 + error * rng.normal(size=2000)
     variances = np.maximum(variances, error)
     deviations = np.sqrt(variances)
-    low, high = ratio_interval(effects / deviations, LEVEL.z * 0.2 / deviations, LEVEL.z * error / (2 * variances))
+    reach = of_deviation(LEVEL.z * error / (2 * variances))
+    low, high = ratio_interval(effects / deviations, LEVEL.z * 0.2 / deviations, reach)
     _check_misses(int(np.sum((low > effect) | (high < effect))), 2000)
     assert (low <= effects / deviations).all()
     assert (high >= effects / deviations).all()
 
 
 def test_ratios_to_a_known_deviation_have_symmetric_intervals() -> None:
-    found = ratio_interval(np.array([1.0, -3.0, 0.0]), np.array([0.5, 0.5, np.inf]), np.zeros(3))
+    found = ratio_interval(np.array([1.0, -3.0, 0.0]), np.array([0.5, 0.5, np.inf]), of_deviation(np.zeros(3)))
     np.testing.assert_allclose(found, [[0.5, -3.5, -np.inf], [1.5, -2.5, np.inf]])
 
 

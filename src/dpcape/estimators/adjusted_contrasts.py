@@ -23,10 +23,15 @@ from dpcape.postprocessing.adjusted_contrasts import (
     Slopes,
     false_discovery_rates,
     normal_quantile,
-    ratio_interval,
     refined_deviations,
     residualiser_of,
     slopes_of,
+)
+from dpcape.postprocessing.ratio_intervals import (
+    of_deviation,
+    of_divisor,
+    of_inverse_deviation,
+    ratio_interval,
 )
 from dpcape.postprocessing.verdicts import of_discoveries
 from dpcape.report.coefficient_plots import coefficient_plot, within
@@ -38,6 +43,8 @@ from dpcape.statistics.cells import CATEGORY
 _STEP_OF_LEVELS = 2.0
 # Part of the variance that is within groups, at least; nothing is known of groups that are farther apart.
 _LEAST_LEFT = 0.05
+# (k - 1) / 4 for the kurtosis k of an exponential distribution.
+_KURTOSIS_PART = 2.0
 
 
 class AdjustedContrasts(FederatedEstimator):
@@ -57,6 +64,7 @@ class AdjustedContrasts(FederatedEstimator):
         "contrast_",
         "n_complete_",
         "noise_part_",
+        "farthest_",
         "noise_scales_",
     )
     outcomes_: AnyArray
@@ -72,6 +80,7 @@ class AdjustedContrasts(FederatedEstimator):
     contrast_: str
     n_complete_: float
     noise_part_: float
+    farthest_: float
     contrast: str
     outcomes: str | Sequence[str] | None
     covariates: str | Sequence[str] | None
@@ -160,29 +169,34 @@ class AdjustedContrasts(FederatedEstimator):
         unit = _STEP_OF_LEVELS if is_binary else 2 / (contrast.high - contrast.low)
         per_unit = unit * fitted.sd * half_ranges
         self.effect_ = slopes.slope * per_unit
-        self.effect_interval_ = _interval(self.effect_, slopes.se * per_unit * reach)
+        divided = np.full(len(per_unit), slopes.relative)
+        without = _less(slopes.se, _part(slopes.slope, divided))
+        self.effect_interval_ = ratio_interval(self.effect_, without * per_unit * reach, of_divisor(divided * reach))
         step = _STEP_OF_LEVELS if is_binary else fitted.contrast_sd
         total, error = deviations
         # Correlation with the contrast. Within groups, what the contrast itself adds to the variance is taken away.
         correlation = slopes.slope * fitted.sd / total * (fitted.contrast_sd if is_binary else 0.0)
         left = np.maximum(1 - correlation**2, _LEAST_LEFT)
         within = total * np.sqrt(left)
-        self.d_ = step * slopes.slope * fitted.sd / within
+        to_d = step * fitted.sd / within
+        self.d_ = to_d * slopes.slope
+        sampled = np.hypot(to_d * _less(slopes.se, slopes.noise), self.d_ * _of_long_tails(fitted, is_binary=is_binary))
         # Noise of the slope or of the whole variance changes the variance within groups too; what is sampled does not.
-        of_slope, of_deviation = step * slopes.noise * fitted.sd / within / left, error / left
-        of_deviation = np.where(correlation**2 > 1 - _LEAST_LEFT, np.inf, of_deviation)
-        known = np.isfinite(slopes.se)
-        sampled = step * fitted.sd / within * np.sqrt(np.maximum(np.where(known, slopes.se**2 - slopes.noise**2, 0), 0))
-        of_effect = np.where(known, np.hypot(sampled, of_slope), np.inf)
-        self.se_ = np.hypot(of_effect, self.d_ * of_deviation)
-        self.d_interval_ = ratio_interval(self.d_, of_effect * reach, of_deviation * reach)
-        of_d = np.hypot(of_slope, self.d_ * of_deviation)
-        self.noise_scales_ = np.array([slopes.noise * per_unit, of_d])
+        effect = np.hypot(sampled, to_d * _less(without, _less(slopes.se, slopes.noise)) / left)
+        deviation = np.hypot(error, correlation**2 * fitted.contrast_sd_error if is_binary else 0.0) / left
+        deviation = np.where(correlation**2 > 1 - _LEAST_LEFT, np.inf, deviation)
+        factor = np.full(len(left), 0.0 if is_binary else fitted.contrast_sd_error)
+        divisor = of_divisor(divided / left * reach) & of_deviation(deviation * reach)
+        self.d_interval_ = ratio_interval(self.d_, effect * reach, divisor & of_inverse_deviation(factor * reach))
+        own = np.hypot(to_d * slopes.noise / left, _part(self.d_, np.hypot(deviation, factor)))
+        self.se_ = np.nan_to_num(np.hypot(sampled, own), nan=np.inf, posinf=np.inf)
+        self.noise_scales_ = np.array([slopes.noise * per_unit, np.where(np.isfinite(own), own, np.nan)])
         self.p_, self.q_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges
         self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)
         self.contrast_ = _in_words(contrast)
         self.n_complete_, self.noise_part_ = fitted.n_complete, slopes.noise_part
+        self.farthest_ = fitted.length / math.sqrt(len(outcomes))
         names = [f"difference in {column.name}" for column in outcomes]
         self.verdicts_ = of_discoveries(names, self.q_, *self.d_interval_)
 
@@ -209,10 +223,28 @@ class AdjustedContrasts(FederatedEstimator):
         )
 
 
-def _interval(centre: FloatArray, half: FloatArray) -> FloatArray:
-    """Return both ends; infinite where nothing is known."""
-    known = np.nan_to_num(half, nan=np.inf, posinf=np.inf)
-    return np.array([centre - known, centre + known])
+def _part(whole: FloatArray, relative: FloatArray) -> FloatArray:
+    """Return what a relative error is of a whole; infinite if the error is, also of zero."""
+    return np.abs(whole) * np.where(np.isfinite(relative), relative, 0.0) + np.where(np.isfinite(relative), 0.0, np.inf)
+
+
+def _less(whole: FloatArray, part: FloatArray) -> FloatArray:
+    """Return the standard deviation of what is left of a whole without an independent part; infinite if it is."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(whole), np.sqrt(np.maximum(whole**2 - part**2, 0.0)), np.inf)
+
+
+def _of_long_tails(fitted: Residualiser, *, is_binary: bool) -> float:
+    """Return what sampling adds to the error of d by the deviation, as a part of d, beyond what the slope's error has.
+
+    Its variance is d^2 (k - 1) / 4 over the number of records, with a kurtosis k of up to 9: that of an exponential
+    distribution. The slope's squared error, of outcomes around one mean for both groups, has d^2 (1 - 3 v) / v of it,
+    where v is the variance of a group's indicator.
+    """
+    if not is_binary:
+        return 0.0
+    v = fitted.contrast_sd**2 / 4
+    return math.sqrt(max(_KURTOSIS_PART - (1 - 3 * v) / v, 0.0) / fitted.n_complete)
 
 
 def _in_words(contrast: PublicColumn) -> str:

@@ -39,12 +39,12 @@ class GroupContrast(AdjustedContrasts):
     effect_, effect_interval_ : array of shape (V,) and (2, V)
         Differences between the levels, or slopes per unit of the contrast, in units of the outcomes.
     d_, d_interval_, se_ : array of shape (V,), (2, V) and (V,)
-        Cohen's d: the same in standard deviations of the outcome within groups; of a contrast that is a number, per
-        standard deviation of it.
+        Cohen's d: the same divided by ``sd_``; of a contrast that is a number, per standard deviation of it.
     p_, q_ : array of shape (V,)
         Two-sided p-values, and rates of false discoveries over the outcomes.
     sd_ : array of shape (V,)
-        Standard deviations of the outcomes within groups.
+        Standard deviations of the outcomes, without what the difference itself adds: those within groups, where site
+        and covariates do not differ between groups.
     outcomes_ : array of shape (V,)
         Names of the outcomes.
     contrast_ : str
@@ -53,6 +53,9 @@ class GroupContrast(AdjustedContrasts):
         Number of complete records, as released.
     noise_part_ : float
         Part of the variance of the estimates that is noise of privacy.
+    farthest_ : float
+        Records whose outcomes are farther from their means weigh less: root mean square over the outcomes, in standard
+        deviations.
     noise_scales_ : array of shape (2, V)
         Standard deviations of the noise of privacy in ``effect_`` and ``d_``, to first order; what noise leaves of site
         and covariates counts with ``assumed_effect``. NaN where nothing is known.
@@ -69,7 +72,8 @@ class GroupContrast(AdjustedContrasts):
     -----
     The residual of the contrast given site and covariates is an instrument: slope = sum(r y) / sum(r d). Rows of
     standardised outcomes are shortened to a length near the square root of their number, with the same factor in the
-    denominator. Standard errors hold if the variance of an outcome differs between groups.
+    denominator: differences are those of records that weigh less if they are farther than ``farthest_``. Standard
+    errors hold if the variance of an outcome differs between groups.
 
     Edge cases
     ----------
@@ -77,6 +81,8 @@ class GroupContrast(AdjustedContrasts):
     record with a missing value            left out, if it is in one of the columns that are used
     site that noise hides                  gets weight zero
     contrast that noise hides              nothing is known: intervals are infinite and p-values 1
+    outcome that hardly varies             below 1% of half of its range, d may be larger without limit
+    outcome with long tails                few records beyond ``farthest_`` hardly count: choose the logarithm
     a site is lost                         estimates for the sites that finished
     sites with weights                     refused: every record counts once
     =====================================  ====================================================================

@@ -54,6 +54,10 @@ class Residualiser:
         Complete records, as released.
     contrast_sd : float
         Standard deviation of the contrast.
+    contrast_sd_error : float
+        Standard deviation of its noise, as a part of it; infinite if noise hides it.
+    n_error : float
+        Standard deviation of the noise of ``n_complete``, as a part of it.
     """
 
     coefficients: FloatArray
@@ -68,6 +72,8 @@ class Residualiser:
     leak: float
     n_complete: float
     contrast_sd: float
+    contrast_sd_error: float = 0.0
+    n_error: float = 0.0
 
     @property
     def scale(self) -> FloatArray:
@@ -90,6 +96,8 @@ class Slopes:
     noise : (V,) array
         Standard deviations of the noise of privacy in the slopes, what it leaves of site and covariates included; NaN
         where nothing is known.
+    relative : float
+        Standard deviation of the noise of what slopes are divided by, as a part of it; infinite where nothing is known.
     """
 
     slope: FloatArray
@@ -97,6 +105,7 @@ class Slopes:
     p: FloatArray
     noise_part: float
     noise: FloatArray
+    relative: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ def residualiser_of(
     assumed : float
         Assumed effects of site and covariates on an outcome, in its standard deviations.
     """
-    n_complete = max(float(sums.counts.sum()), 1.0)
+    n_complete, n_error = _number(sums, weights, noise, is_binary=is_binary)
     sites = _sites(sums, noise / weights.counts)
     of_sum, of_count = noise / weights.sums, noise / weights.counts
     within = sums.products - (sites.sizes * sites.means.T) @ sites.means
@@ -151,8 +160,7 @@ def residualiser_of(
     leak = (float(np.sum(site_weights**2 * leaks)) + (assumed * mean_weight) ** 2 * covariates) / reach**2
     centre, variances, errors = _outcomes(sums, weights, noise, n_complete)
     sd, _ = standard_deviations(variances, errors)
-    mean = float(sums.sums[:, 0].sum()) / n_complete
-    spread = float(sums.products[0, 0]) / n_complete - mean**2
+    contrast_sd, contrast_sd_error = _contrast_sd(sums, of_sum, noise, (n_complete, n_error), is_binary=is_binary)
     return Residualiser(
         coefficients=direction / reach,
         offsets=projected / reach,
@@ -165,8 +173,38 @@ def residualiser_of(
         length=length,
         leak=leak,
         n_complete=n_complete,
-        contrast_sd=math.sqrt(min(max(spread, 1e-4), 1.0)),
+        contrast_sd=contrast_sd,
+        contrast_sd_error=contrast_sd_error,
+        n_error=n_error,
     )
+
+
+def _number(sums: DesignMeans, weights: MomentWeights, noise: float, *, is_binary: bool) -> tuple[float, float]:
+    """Return the number of complete records, and the standard deviation of its noise as a part of it."""
+    found, variance = float(sums.counts.sum()), len(sums.counts) * (noise / weights.counts) ** 2
+    if is_binary and noise > 0:
+        # A contrast of two levels is -1 or 1: its squares count records too, with the noise of one number.
+        share = variance / (variance + noise**2)
+        found, variance = found + share * (float(sums.products[0, 0]) - found), share * noise**2
+    found = max(found, 1.0)
+    return found, math.sqrt(variance) / found
+
+
+def _contrast_sd(
+    sums: DesignMeans, of_sum: float, noise: float, number: tuple[float, float], *, is_binary: bool
+) -> tuple[float, float]:
+    """Return the standard deviation of the contrast and that of its noise, as a part of it."""
+    n_complete, n_error = number
+    mean = min(max(float(sums.sums[:, 0].sum()) / n_complete, -1.0), 1.0)
+    of_mean = of_sum * math.sqrt(len(sums.counts)) / n_complete
+    if is_binary:
+        variance, error = 1 - mean**2, 2 * abs(mean) * math.hypot(of_mean, mean * n_error)
+    else:
+        variance = float(sums.products[0, 0]) / n_complete - mean**2
+        error = math.hypot(noise / n_complete, 2 * mean * of_mean, (mean**2 - variance) * n_error)
+    kept = min(max(variance, _LEAST_SD**2), 1.0)
+    is_known = is_binary or variance >= _LEAST_SD**2
+    return math.sqrt(kept), error / (2 * kept) if is_known else math.inf
 
 
 def _sites(sums: DesignMeans, count_noise: float) -> _Sites:
@@ -242,14 +280,17 @@ def _outcomes(
 def standard_deviations(variances: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return standard deviations from variances with noise, and their relative errors."""
     estimates, spread = shrunk_to_middle(variances, errors)
-    kept = np.maximum(estimates, _LEAST_SD**2)
-    return np.sqrt(kept), spread / (2 * kept)
+    # A place in a range, from -1 to 1, has a variance of up to 1.
+    kept = np.clip(estimates, _LEAST_SD**2, 1.0)
+    # Below the least one it may be any.
+    return np.sqrt(kept), np.maximum(spread / (2 * kept), np.where(estimates < kept, 1.0, 0.0))
 
 
 def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return positive values shrunk to their median as far as noise explains their spread, and their errors.
 
-    No value is left below half of the median, and none below its own error.
+    None is moved by more than its own error, so that one that differs from the others stays different (limited
+    translation: B. Efron and C. Morris, 1972). What noise may have made small is raised to its error.
     """
     if len(values) < 3:
         return np.maximum(values, errors), errors
@@ -258,11 +299,15 @@ def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray
     middle = max(middle, middle_error)
     spread = float(np.mean((values - middle) ** 2))
     kept = np.clip(1 - errors**2 / max(spread, 1e-300), 0.0, 1.0)
-    estimates = np.maximum(middle + kept * (values - middle), middle / 2)
+    wanted = (1 - kept) * (middle - values)
+    moved = np.clip(wanted, -errors, errors)
+    estimates = np.maximum(values + moved, np.minimum(middle / 2, errors))
     # What is not kept is as far from the median as values that noise does not explain.
     own = np.maximum(spread - errors**2, 0.0)
     squared = kept**2 * errors**2 + (1 - kept) ** 2 * (own + middle_error**2)
-    return estimates, np.sqrt(squared)
+    # One that would be moved farther has its own noise; the farther it is, the less do the others say about it.
+    beyond = np.clip(np.abs(wanted) - errors, 0.0, errors)
+    return estimates, np.where(beyond > 0, np.hypot(errors, beyond), np.sqrt(squared))
 
 
 def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slopes:
@@ -286,13 +331,20 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     contrast, contrast_error = sums.contrast, noise / CONTRAST
     if contrast < _CLEAR * contrast_error or contrast <= 0:
         nothing = np.zeros(len(products))
-        return Slopes(nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0, noise=nothing + math.nan)
+        return Slopes(
+            nothing,
+            nothing + math.inf,
+            nothing + 1.0,
+            noise_part=1.0,
+            noise=nothing + math.nan,
+            relative=math.inf,
+        )
     slope = products / contrast
     se = np.sqrt(variance + (slope * contrast_error) ** 2) / contrast
     p_values = 2 * ndtr(-np.abs(products) / np.sqrt(variance))
     part = float(np.mean((of_noise + fitted.leak) / variance))
     own = np.sqrt(of_noise + fitted.leak + (slope * contrast_error) ** 2) / contrast
-    return Slopes(slope, se, p_values, noise_part=part, noise=own)
+    return Slopes(slope, se, p_values, noise_part=part, noise=own, relative=contrast_error / contrast)
 
 
 def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> tuple[FloatArray, FloatArray]:
@@ -302,54 +354,21 @@ def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float
     """
     middle = float(np.median(sums.squares))
     if len(sums.squares) < _MANY or noise == 0 or middle < 4 * noise:
-        return standard_deviations(fitted.variances, fitted.variance_errors)
-    again = fitted.sd**2 * sums.squares / middle
-    errors = fitted.sd**2 * (noise * math.sqrt(2) / middle)
-    first, second = fitted.variance_errors**-2.0, errors**-2.0
-    combined = (first * fitted.variances + second * again) / (first + second)
-    return standard_deviations(combined, (first + second) ** -0.5)
+        found, error = standard_deviations(fitted.variances, fitted.variance_errors)
+    else:
+        again = fitted.sd**2 * sums.squares / middle
+        errors = fitted.sd**2 * (noise * math.sqrt(2) / middle)
+        first, second = fitted.variance_errors**-2.0, errors**-2.0
+        combined = (first * fitted.variances + second * again) / (first + second)
+        found, error = standard_deviations(combined, (first + second) ** -0.5)
+    # All variances have the noise of the number of records: of one far from the middle of its range, by its square.
+    of_number = np.abs(fitted.centre**2 - found**2) * fitted.n_error
+    return found, np.hypot(error, of_number / (2 * found**2))
 
 
 def normal_quantile(confidence: float) -> float:
     """Return how many standard errors an interval reaches to either side."""
     return -float(ndtri((1 - confidence) / 2))
-
-
-def ratio_interval(ratio: FloatArray, half: FloatArray, relative: FloatArray) -> FloatArray:
-    """Return intervals of ratios to a standard deviation, from those of both parts (G. Zou and A. Donner, 2008).
-
-    Noise of a variance is symmetric, and that of what is divided by its root is not: the interval is longer away from
-    zero, and open if the variance may be none.
-
-    Parameters
-    ----------
-    ratio : (V,) array
-        Ratios.
-    half : (V,) array
-        How far the interval would reach to either side if the standard deviation were known.
-    relative : (V,) array
-        How far the interval of the standard deviation would reach, as a part of it, to first order.
-    """
-    # The variance is in proportion to 1 + 2 t, for t between -relative and relative.
-    shorter, longer = 1 - np.sqrt(np.maximum(1 - 2 * relative, 0.0)), np.sqrt(1 + 2 * relative) - 1
-    size = np.abs(ratio)
-    found: FloatArray = np.array([_root(size, half, shorter, longer, -1), _root(size, half, shorter, longer, 1)])
-    return np.where(ratio < 0, -found[::-1], found)
-
-
-def _root(size: FloatArray, half: FloatArray, shorter: FloatArray, longer: FloatArray, side: int) -> FloatArray:
-    """Return the ratio x, below or above a size, with (size - x)^2 = half^2 + (x error)^2 of the deviation there."""
-    if side < 0:
-        # Of an end below zero a shorter deviation takes it farther away, as of one above the size.
-        error, above = np.where(half > size, shorter, longer), half <= size
-    else:
-        error, above = shorter, np.zeros(len(size), dtype=bool)
-    known = np.isfinite(half) & np.isfinite(error) & (above | (error < 1))
-    own, square = np.where(known, half, 0.0), 1 - np.where(known, error, 0.0) ** 2
-    root = np.sqrt(np.maximum(size**2 - square * (size**2 - own**2), 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ends = np.where(above, (size**2 - own**2) / np.maximum(size + root, 1e-300), (size + side * root) / square)
-    return np.where(known, ends, side * np.inf)
 
 
 def false_discovery_rates(p_values: FloatArray) -> FloatArray:

@@ -24,10 +24,12 @@ class FittedContrasts(Protocol):
     contrast_: str
     n_complete_: float
     noise_part_: float
+    farthest_: float
     confidence: float
     assumed_effect: float
 
 
+_OF_MANY = {False: "", True: "s of the outcomes (root mean square)"}
 HEADER = ["outcome", "difference", "d", "interval of d", "p", "q"]
 
 
@@ -59,7 +61,7 @@ def contrast_rows(model: FittedContrasts, *, most: int | None = None) -> list[li
 
 def contrast_notes(model: FittedContrasts) -> list[str]:
     """Return what must be said below the table."""
-    level = f"{100 * model.confidence:g}%"
+    level, many = f"{100 * model.confidence:g}%", len(model.outcomes_) > 1
     return [
         f"{model.contrast_}; about {model.n_complete_:.0f} complete records. d is in standard deviations of the "
         f"outcome; its {level} intervals cover sampling and noise. q is the rate of false discoveries (Benjamini and "
@@ -67,6 +69,8 @@ def contrast_notes(model: FittedContrasts) -> list[str]:
         f"Noise of privacy is {100 * model.noise_part_:.0f}% of the variance. It leaves a little of sites and "
         f"covariates in the comparison: intervals and tests assume that each of them moves an outcome by "
         f"{model.assumed_effect:g} standard deviations at most (assumed_effect).",
+        f"Records more than {model.farthest_:.2g} standard deviations from the mean{_OF_MANY[many]} weigh less: what "
+        "only a few extreme records differ by is estimated too small.",
     ]
 
 
