@@ -61,10 +61,10 @@ def count_shift(ratio: float, level: float) -> float:
     if not math.isfinite(ratio):
         return math.inf
     if level < _LEAST_RATE:
-        return _MARGIN * _figures(max(level, _SMALLEST_RATE), _UNSEEN_FACTOR)[1]
+        return _MARGIN * float(_figures(max(level, _SMALLEST_RATE))[1, _FACTORS.index(_UNSEEN_FACTOR)])
     found = 0.0
     for rate in (min(max(level / 2, _LEAST_RATE), _LARGEST_RATE), min(level, _LARGEST_RATE)):
-        ratios, shifts = np.array([_figures(rate, factor) for factor in _FACTORS]).T
+        ratios, shifts = _figures(rate)
         rising = int(np.argmax(ratios)) + 1
         if ratio > ratios[rising - 1]:
             return math.inf
@@ -122,10 +122,7 @@ def _of_law(places: IntArray, centre: float, spread: float, level: float, *, gro
     found = []
     for factor in _FACTORS:
         own = 1 + (factor - 1) * (rates / level if grows else np.ones(len(rates)))
-        square, shift = (
-            np.array([np.interp(*pair) for pair in zip(own, [_FACTORS] * len(own), each, strict=True)])
-            for each in (squares, shifts)
-        )
+        square, shift = _between(own, squares), _between(own, shifts)
         steepness = float(weights @ (x * shift)) / float(weights @ x**2)
         rest = shift - weights @ shift - steepness * x
         found.append((float(weights @ square), abs(steepness), math.sqrt(float(weights @ rest**2))))
@@ -137,15 +134,35 @@ def _row(place: int) -> FloatArray:
     """Return ratios, shifts and covariances for all factors, at a place on the grid of logarithms of rates, (3, F)."""
     rate = min(max(math.exp(place / _PER_UNIT), _SMALLEST_RATE), _LARGEST_RATE)
     _, covariance = centred_residuals(np.zeros(1), np.array([rate]))
-    found = np.array([(*_figures(rate, factor), float(covariance[0])) for factor in _FACTORS]).T
+    found = np.vstack([_figures(rate), np.full(len(_FACTORS), covariance[0])])
     found.flags.writeable = False
     return found
 
 
-def _figures(rate: float, factor: float) -> tuple[float, float]:
-    """Return the mean square of bounded residuals in units of their covariance, and the shift of the logarithm."""
-    counts = np.arange(math.ceil(rate + 12 * math.sqrt(rate * factor) + 40 * factor + 20), dtype=np.float64)
-    chance = poisson.pmf(counts, rate) if factor == 1 else nbinom.pmf(counts, rate / (factor - 1), 1 / factor)
+def _between(factors: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the values of each line, which are those at :data:`_FACTORS`, at a factor of its own, as ``np.interp``."""
+    ends = np.array(_FACTORS)
+    inside = np.clip(factors, ends[0], ends[-1])
+    at = np.clip(np.searchsorted(ends, inside, side="right") - 1, 0, len(ends) - 2)
+    lines = np.arange(len(values))
+    low, high = values[lines, at], values[lines, at + 1]
+    found: FloatArray = np.where(
+        inside == ends[-1], values[:, -1], (high - low) / (ends[at + 1] - ends[at]) * (inside - ends[at]) + low
+    )
+    return found
+
+
+def _figures(rate: float) -> FloatArray:
+    """Return mean squares of bounded residuals in units of their covariance, and shifts of the logarithm, (2, F)."""
+    lengths = [math.ceil(rate + 12 * math.sqrt(rate * factor) + 40 * factor + 20) for factor in _FACTORS]
+    counts = np.arange(max(lengths), dtype=np.float64)
     residuals, covariances = centred_residuals(counts, np.full(len(counts), rate))
-    covariance = float(covariances[0])
-    return float(chance @ residuals**2) / covariance, -float(chance @ residuals) / (covariance * math.sqrt(rate))
+    covariance, root = float(covariances[0]), math.sqrt(rate)
+    found = []
+    # A distribution of SciPy takes longer to be called than to compute: the negative binomial ones together.
+    above = np.array(_FACTORS[1:])[:, np.newaxis]
+    chances = np.vstack([poisson.pmf(counts, rate), nbinom.pmf(counts, rate / (above - 1), 1 / above)])
+    for length, chance in zip(lengths, chances, strict=True):
+        own, weights = residuals[:length], chance[:length]
+        found.append((float(weights @ own**2) / covariance, -float(weights @ own) / (covariance * root)))
+    return np.array(found).T

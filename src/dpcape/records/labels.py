@@ -56,7 +56,7 @@ class Response:
             check_finite(block, subject="y")
         block[~np.isfinite(block)] = self.range[0]
         middle, half = middle_and_half(self.range)
-        map_to_unit(block, middle=middle, half=half)
+        map_to_unit(block, middle=middle, half=half, out=block)
         return block
 
     def valid(self, start: int, stop: int) -> npt.NDArray[np.bool_]:

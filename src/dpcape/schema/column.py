@@ -91,7 +91,7 @@ class Column:
         check_finite(out, subject=subject)
         if self.range is not None:
             middle, half = middle_and_half(self.range)
-            map_to_unit(out, middle=middle, half=half)
+            map_to_unit(out, middle=middle, half=half, out=out)
 
     def fill_codes(self, values: AnyArray, out: FloatArray) -> int:
         """Write one column of a table into `out`: its place in the range, from -1 to 1, or the position of its level.
@@ -108,19 +108,17 @@ class Column:
             np.copyto(out, codes)
             out[codes < 0] = math.nan
             return int(np.count_nonzero(codes == _UNLISTED))
-        out[:] = to_days(values) if self.dates else _lenient_numbers(values)
-        count = 0 if np.isfinite(out).all() else self._settle(out)
         assert self.range is not None
         middle, half = middle_and_half(self.range)
-        map_to_unit(out, middle=middle, half=half)
-        return count
-
-    def _settle(self, numbers: FloatArray) -> int:
-        """Make numbers that cannot be used NaN, fill in those that are missing, and return how many cannot be used."""
-        unusable = np.isinf(numbers)
-        numbers[unusable] = math.nan
+        if values.dtype == np.float64 and not self.dates and np.isfinite(values).all():
+            map_to_unit(values, middle=middle, half=half, out=out)
+            return 0
+        out[:] = to_days(values) if self.dates else _lenient_numbers(values)
+        unusable = np.isinf(out)
+        out[unusable] = math.nan
         if self.missing is not None:
-            numbers[np.isnan(numbers) & ~unusable] = self.missing
+            out[np.isnan(out) & ~unusable] = self.missing
+        map_to_unit(out, middle=middle, half=half, out=out)
         return int(np.count_nonzero(unusable))
 
     def _lenient_codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
@@ -231,12 +229,12 @@ def middle_and_half(ends: tuple[float, float]) -> tuple[float, float]:
     return low / 2 + high / 2, high / 2 - low / 2
 
 
-def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatArray | float) -> None:
-    """Map ranges to [-1, 1] in place; what lies outside, however far, is clamped."""
+def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatArray | float, out: FloatArray) -> None:
+    """Map ranges to [-1, 1], into `out`, which may be `values`; what lies outside, however far, is clamped."""
     with np.errstate(over="ignore"):
-        np.subtract(values, middle, out=values)
-        np.divide(values, half, out=values)
-    np.clip(values, -1.0, 1.0, out=values)
+        np.subtract(values, middle, out=out)
+        np.divide(out, half, out=out)
+    np.clip(out, -1.0, 1.0, out=out)
 
 
 def check_finite(values: AnyArray, *, subject: str) -> None:

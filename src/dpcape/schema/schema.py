@@ -265,7 +265,8 @@ class Schema(SchemaTransformer):
                 check_finite(values, subject=f"column {column.name!r}")
         if self._middles_and_halves is not None:
             middles, halves = self._middles_and_halves
-            map_to_unit(features, middle=middles.of(len(features)), half=halves.of(len(features)))
+            n_rows = len(features)
+            map_to_unit(features, middle=middles.of(n_rows), half=halves.of(n_rows), out=features)
         return features
 
     def _columns_of(self, block: object) -> list[AnyArray]:

@@ -16,6 +16,9 @@ RESIDUAL_CLIP = 2.0
 LARGEST_RESIDUAL = 2.125
 """Bound of a centred residual: the mean of h is between -1/8 and 0, and whatever is computed is moved into this."""
 
+# Of 0, 1, ... up to counts that are rare.
+_LOG_FACTORIALS: FloatArray = gammaln(np.arange(1.0, 1025.0))
+
 
 def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return h minus its mean, at most :data:`LARGEST_RESIDUAL` in absolute value, and the covariance of h and r.
@@ -32,7 +35,8 @@ def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray
     root = np.sqrt(rates)
     # Counts above the first and up to the second number have residuals that are not moved.
     below, above = np.ceil(rates - RESIDUAL_CLIP * root) - 1, np.floor(rates + RESIDUAL_CLIP * root)
-    at_below, at_above = _density(below, rates), _density(above, rates)
+    logs = np.log(rates)
+    at_below, at_above = _density(below, rates, logs), _density(above, rates, logs)
     up_to_below, up_to_above = _distribution(below, rates), _distribution(above, rates)
     mean = RESIDUAL_CLIP * (1 - up_to_above - up_to_below) + root * (at_below - at_above)
     # Sums of y (y - 1), y and 1 over these counts; F(x - 1) and F(x - 2) follow from F(x) and densities.
@@ -46,14 +50,31 @@ def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray
     return np.clip(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL), np.clip(covariance, 0.0, 1.0)
 
 
-def _density(count: FloatArray, rates: FloatArray) -> FloatArray:
+def _density(count: FloatArray, rates: FloatArray, logs: FloatArray) -> FloatArray:
     """Return the probability of a count; zero of a negative one."""
-    known = np.maximum(count, 0.0)
-    found: FloatArray = np.where(count >= 0, np.exp(known * np.log(rates) - rates - gammaln(known + 1)), 0.0)
+    known = count >= 0
+    if known.all():
+        return np.asarray(np.exp(count * logs - rates - _log_factorial(count)))
+    found = np.zeros(len(count))
+    # The smaller of the two counts is mostly negative where rates are small.
+    if known.any():
+        found[known] = _density(count[known], rates[known], logs[known])
     return found
+
+
+def _log_factorial(count: FloatArray) -> FloatArray:
+    """Return the logarithm of the factorial of whole numbers that are not negative."""
+    if len(count) and count.max() < len(_LOG_FACTORIALS):
+        return _LOG_FACTORIALS.take(count.astype(np.intp))
+    return np.asarray(gammaln(count + 1))
 
 
 def _distribution(count: FloatArray, rates: FloatArray) -> FloatArray:
     """Return the probability of at most this count; zero of a negative one."""
-    found: FloatArray = np.where(count >= 0, pdtr(np.maximum(count, 0.0), rates), 0.0)
+    known = count >= 0
+    if known.all():
+        return np.asarray(pdtr(count, rates))
+    found = np.zeros(len(count))
+    if known.any():
+        found[known] = pdtr(count[known], rates[known])
     return found

@@ -125,9 +125,10 @@ class Standardised:
             if self._moves:
                 centre = self._centres.of(n_rows)
                 block = block - (centre if weights is None else weights[:, np.newaxis] * centre)
+            # Into the array that is new here; what was read is left as it is.
             if self._divides:
-                block = block / self._scales.of(n_rows)
-            rows = block / self._radii.of(n_rows)
+                block = np.divide(block, self._scales.of(n_rows), out=block if self._moves else None)
+            rows = np.divide(block, self._radii.of(n_rows), out=block if self._moves or self._divides else None)
         factors = [clip_to_ball(rows[:, view]) for view in self._views]
         return rows, factors[0] if len(factors) == 1 else np.minimum.reduce(factors)
 
@@ -344,11 +345,12 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         counts = np.zeros(self.shape)
-        centre, scale = ForEachRow(self._centre), ForEachRow(self._scale)
+        centre, scale, divides = ForEachRow(self._centre), ForEachRow(self._scale), bool(np.any(self._scale != 1))
         for block in records.feature_blocks(int(computed(block_rows(self.facts.n_features)))):
             with np.errstate(all="ignore"):
                 rows = block - centre.of(len(block))
-                rows /= scale.of(len(block))
+                if divides:
+                    rows /= scale.of(len(block))
             for view, columns in enumerate(views_of(self.facts.widths)):
                 counts[view] += np.bincount(bins_of(rows[:, columns], self._top[view]), minlength=N_BINS)
         return counts.ravel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -101,10 +101,8 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
                 # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
                 np.clip(rows, -_LARGEST, _LARGEST, out=rows)
             clip_to_ball(rows)
-            found = np.bincount(sites, minlength=n_sites)
-            counts += found
-            for site in np.flatnonzero(found):
-                chosen = rows if found[site] == len(rows) else rows[sites == site]
+            for site, chosen in _by_site(rows, sites):
+                counts[site] += len(chosen)
                 sums[site] += chosen.sum(axis=0)
                 squares[site] += np.einsum("ij,ij->j", chosen, chosen)
         return np.concatenate([WEIGHT * counts, sums.ravel(), WEIGHT * squares.ravel()])
@@ -115,3 +113,12 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         counts, sums, squares = np.split(packed, [n_sites, n_sites * (1 + n_columns)])
         shape = (n_sites, n_columns)
         return SiteMeans(counts / WEIGHT, sums.reshape(shape), squares.reshape(shape) / WEIGHT)
+
+
+def _by_site(rows: FloatArray, sites: IntArray) -> Iterator[tuple[int, FloatArray]]:
+    """Return the rows of each site that has some."""
+    if len(sites) and (sites == sites[0]).all():
+        yield int(sites[0]), rows
+        return
+    for site in np.flatnonzero(np.bincount(sites)):
+        yield int(site), rows[sites == site]
