@@ -366,8 +366,7 @@ class _Guarded:
             ledger.charge(self._site._charge(self.terms))
         ledger.next_release(self.terms.allowance, request.release)
         # Records enter an answer here, and only here.
-        total = self._computed(statistic)
-        total *= self.terms.coefficient(self.name)
+        total = self._computed(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
             raise ProtocolError(
                 "The release failed because the statistic's total is not a finite vector of its size. The"
