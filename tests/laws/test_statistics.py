@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from dpcape import rows
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.statistics import build, centred_moments, first_moments, second_moment
+from dpcape.statistics import build, centred_moments, first_moments, outer_products, second_moment
 from dpcape.statistics import statistic as base
 from dpcape.statistics.packing import pack, packed_size, unpack
 
@@ -257,6 +257,23 @@ def test_rounding_stays_below_its_bound(name: str, n_records: int) -> None:
     statistic = build(name, records.facts(), {})
     error = _exact_error(clipped, statistic.total(records), name, 1.7)
     assert error <= statistic.rounding(n_records)
+
+
+def test_a_library_may_add_products_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of the reference BLAS, which adds every row to the sum that it is given, stays within the bound."""
+
+    def added_one_by_one(
+        alpha: float, a: Vector, *, beta: float, c: Vector, trans: bool, overwrite_c: int, lower: int
+    ) -> Vector:
+        terms = np.concatenate([beta * c[0], a[0] ** 2])
+        return np.add.accumulate(terms)[-1:, np.newaxis]
+
+    monkeypatch.setattr(outer_products, "dsyrk", added_one_by_one)
+    n_records, entry = 1 << 20, math.sqrt(0.1)
+    records = rows(np.full((n_records, 1), entry), bound=0.4)
+    statistic = second_moment(records.facts())
+    exact = n_records * Fraction(entry) ** 2
+    assert abs(Fraction(float(statistic.total(records)[0])) - exact) <= Fraction(statistic.rounding(n_records))
 
 
 # Closed forms of the papers' corrections.

@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
@@ -23,6 +22,7 @@ from dpcape.statistics.bases import basis_from
 from dpcape.statistics.basis import Basis, Place, places
 from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
+from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
@@ -184,16 +184,16 @@ def _moments(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the sums of y y' (upper triangle), of y, and of the energy left out of each part."""
     width = basis.n_columns
-    matrix, sums, energies = np.zeros((width, width), order="F"), np.zeros(width), np.zeros(len(basis.parts))
+    products, sums, energies = OuterProducts(width), np.zeros(width), np.zeros(len(basis.parts))
     for rows, coordinates in blocks:
         for at, (_, columns, own) in enumerate(places(basis)):
             squares = np.vecdot(rows[:, columns], rows[:, columns])
             part = coordinates[:, own]
             _shortened(part, np.sqrt(squares))
             energies[at] += float(np.maximum(squares - np.vecdot(part, part), 0.0).sum())
-        matrix = dsyrk(1.0, coordinates.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
+        products.add(coordinates)
         sums += coordinates.sum(axis=0)
-    return matrix, sums, energies
+    return products.upper, sums, energies
 
 
 @known

@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
 from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
@@ -88,14 +88,13 @@ class FourthMoment(_OfReducedRows):
 
     def total(self, records: RowBlocks) -> FloatArray:
         n_pairs = packed_size(self._width)
-        matrix = np.zeros((n_pairs, n_pairs), order="F")
+        products = OuterProducts(n_pairs)
         for block in reduced_blocks(records, self._projection, self._clip):
-            # The transpose of a C-ordered array is Fortran-ordered: nothing is copied.
-            matrix = dsyrk(1.0, pair_products(block).T, beta=1.0, c=matrix, trans=1, overwrite_c=1, lower=0)
+            products.add(pair_products(block).T)
         # All three pairings of a fourth power are equal, so one upper-triangle entry each is enough.
         where = layout(self._width)
         first, second = where.pairings[0]
-        entries: FloatArray = where.weights * matrix[np.minimum(first, second), np.maximum(first, second)]
+        entries: FloatArray = where.weights * products.upper[np.minimum(first, second), np.maximum(first, second)]
         return entries
 
 

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray, IntArray, column_sums
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Condition, Number, computed, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
-from dpcape.statistics.outer_products import sum_of_outer_products
+from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
 from dpcape.statistics.statistic import MeanT_co, Statistic, known
@@ -268,14 +267,14 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         return {**super().numbers, "n_sites": self._n_sites}
 
     def total(self, records: RowBlocks) -> FloatArray:
-        matrix, sums = np.zeros((self._width, self._width), order="F"), np.zeros((self._n_sites, self._width))
+        products, sums = OuterProducts(self._width), np.zeros((self._n_sites, self._width))
         counts = np.zeros(self._n_sites)
         for block in records.feature_blocks(BLOCK_ROWS):
-            matrix = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=0)
+            products.add(block)
             sums[self._place] += block.sum(axis=0)
             counts[self._place] += len(block)
         unit = SITE_WEIGHT * self._bound
-        return np.concatenate([unit * self._bound * counts, unit * sums.ravel(), pack(matrix)])
+        return np.concatenate([unit * self._bound * counts, unit * sums.ravel(), pack(products.upper)])
 
     def unpack(self, packed: FloatArray) -> MomentsBySite:
         """Return the means, without their weights."""

@@ -10,6 +10,37 @@ from dpcape.statistics.extent import BLOCK_ROWS, SINGLE_BLOCKS, SINGLE_ROWS
 from dpcape.statistics.record_blocks import ProductBlocks
 
 
+class OuterProducts:
+    """Sum of x x' over rows x that are added block by block.
+
+    The products of a block are summed by themselves, and then added to those of the other blocks, which is what
+    :func:`~dpcape.statistics.extent.rounding_in_blocks` counts. A linear algebra library that is given the sum so far
+    may add the rows to it one by one, with as many roundings as there are rows in all blocks.
+
+    Parameters
+    ----------
+    width : int
+        Columns of a row.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._sum, self._block = (np.zeros((width, width), order="F") for _ in range(2))
+
+    def add(self, rows: FloatArray) -> None:
+        """Add a block of rows, (n, width)."""
+        # A C-ordered block is a Fortran-ordered transpose, so nothing is copied. The lower triangle is filled, whose
+        # transpose is in the order in which it is packed.
+        by_rows = rows.flags.c_contiguous
+        given = rows.T if by_rows else rows
+        self._block = dsyrk(1.0, given, beta=0.0, c=self._block, trans=not by_rows, overwrite_c=1, lower=1)
+        self._sum += self._block
+
+    @property
+    def upper(self) -> FloatArray:
+        """The sum; only the upper triangle is filled."""
+        return self._sum.T
+
+
 def sum_of_outer_products(
     records: ProductBlocks, width: int, *, single: bool = False, sums: FloatArray | None = None
 ) -> FloatArray:
@@ -29,14 +60,12 @@ def sum_of_outer_products(
     """
     if single:
         return _summed_in_single(records, width, sums)
-    matrix = np.zeros((width, width), order="F")
+    products = OuterProducts(width)
     for block in records.feature_blocks(BLOCK_ROWS):
-        # A C-ordered block is a Fortran-ordered transpose, so nothing is copied. The lower triangle is filled,
-        # whose transpose is in the order in which it is packed.
-        matrix = dsyrk(1.0, block.T, beta=1.0, c=matrix, overwrite_c=1, lower=1)
+        products.add(block)
         if sums is not None:
             sums += column_sums(block)
-    return matrix.T
+    return products.upper
 
 
 def _summed_in_single(records: ProductBlocks, width: int, sums: FloatArray | None) -> FloatArray:

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Condition, Number, choose, computed, hypot
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.record_blocks import LabelledBlocks, Targets
 from dpcape.statistics.statistic import Statistic, known
@@ -135,18 +135,17 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
 
     def total(self, records: LabelledBlocks[Targets]) -> FloatArray:
         width = self.facts.n_features
-        moment, sums = np.zeros((width, width), order="F"), np.zeros((2, width))
+        products, sums = OuterProducts(width), np.zeros((2, width))
         # Powers of the response: number of records, sum, sum of squares.
         powers = np.zeros(3)
         for block, targets in records.blocks(BLOCK_ROWS):
             y = self._responses(targets)
-            # A C-ordered block is a Fortran-ordered transpose, so nothing is copied.
-            moment = dsyrk(1.0, block.T, beta=1.0, c=moment, overwrite_c=1, lower=0)
+            products.add(block)
             # Two products with a vector: cheaper than one with two rows, or than summing columns.
             sums[0] += np.ones_like(y) @ block
             sums[1] += y @ block
             powers += np.array([len(y), float(y.sum()), float(y @ y)])
-        means = RegressionBlocks(moment, sums[1], sums[0], float(powers[1]), float(powers[2]))
+        means = RegressionBlocks(products.upper, sums[1], sums[0], float(powers[1]), float(powers[2]))
         return pack(self._matrix(means, int(powers[0])))
 
     def _responses(self, targets: Targets) -> FloatArray:

@@ -76,9 +76,12 @@ class Standardised:
         return int(self._records.n_records)
 
     def feature_blocks(self, size: int) -> Iterator[FloatArray]:
-        """Return blocks of standardised rows."""
+        """Return blocks of standardised rows; the buffer is used again."""
+        buffer = np.empty((0, len(self._radius)))
         for block in self._records.feature_blocks(size):
-            yield self._standardised(block, None)[0]
+            if len(buffer) < len(block):
+                buffer = np.empty(block.shape)
+            yield self._standardised(block, None, buffer[: len(block)])[0]
 
     def single_blocks(self, size: int) -> Iterator[SingleArray]:
         """Return blocks of standardised rows in single precision."""
@@ -117,18 +120,20 @@ class Standardised:
             rows, more = self._standardised(block, None)
             yield rows, factors * more
 
-    def _standardised(self, block: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def _standardised(
+        self, block: FloatArray, weights: FloatArray | None, rows: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
         n_rows = len(block)
+        rows = np.empty(block.shape) if rows is None else rows
         with np.errstate(all="ignore"):
             # A centre of zeros and a scale of ones change nothing and are left out.
             if self._moves:
                 centre = self._centres.of(n_rows)
-                block = block - (centre if weights is None else weights[:, np.newaxis] * centre)
-            # Into the array that is new here; what was read is left as it is.
+                block = np.subtract(block, centre if weights is None else weights[:, np.newaxis] * centre, out=rows)
             if self._divides:
-                block = np.divide(block, self._scales.of(n_rows), out=block if self._moves else None)
-            rows = np.divide(block, self._radii.of(n_rows), out=block if self._moves or self._divides else None)
+                block = np.divide(block, self._scales.of(n_rows), out=rows)
+            np.divide(block, self._radii.of(n_rows), out=rows)
         factors = [clip_to_ball(rows[:, view]) for view in self._views]
         return rows, factors[0] if len(factors) == 1 else np.minimum.reduce(factors)
 
