@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import fsolve
-from scipy.stats import chi2, nbinom
+from scipy.stats import binom, chi2, nbinom
 
 from dpcape import Exact, Federation, GeneralizedLinearModel, in_process, labelled
 from dpcape.errors import DpcapeWarning
@@ -91,3 +91,27 @@ def test_where_counts_vary_as_the_model_says_slopes_keep_their_intervals() -> No
         shift = slope_shift(float(chance @ residuals**2) / covariances[0], rate, 0.3)
         assert shift.part < 0.004
         assert shift.rest < 0.001
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_intercepts_far_from_the_records_allow_for_the_shift_of_slopes(law: str) -> None:
+    """Rates of few are far from those of most, or the intercept is far from all records. False alarms: 1e-5 each."""
+    n_records, runs, missed = 100_000, 8, 0
+    for run in range(runs):
+        rng = np.random.default_rng([run, 46])
+        if law == "grows":
+            x = np.column_stack([np.where(rng.random(n_records) < 0.05, 0.7, -0.7), rng.uniform(-0.7, 0.7, n_records)])
+            slope, typical = 2.0, 1.0
+        else:
+            x, slope, typical = rng.uniform(0.25, 0.95, (n_records, 1)), 3.0, 0.3 * np.exp(-1.8)
+        rates = typical * np.exp(slope * x[:, 0])
+        factors = _factor(law, rates, 0.15 if law == "grows" else 0.2, float(rates.mean()))
+        y = np.minimum(rng.negative_binomial(rates / (factors - 1), 1 / factors), 60)
+        federation = Federation(in_process({"here": labelled(x, y, bound=1.0, response=(0, 60))}), protocol=Exact())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DpcapeWarning)
+            model = GeneralizedLinearModel("poisson", epsilon=1.0, delta=1e-5).fit(federation)
+        low, high = model.intercept_interval_
+        assert np.isfinite([low, high]).all()
+        missed += not low <= np.log(typical) <= high
+    assert missed <= binom.ppf(1 - ALPHA, runs, 0.05), missed

@@ -130,7 +130,7 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
     # Counts that vary more are skewed: their clipped residuals say less than their means, and not equally at all rates.
     b = weights_of(rounds.bound, intercept=True)[1]
     shift = slope_shift(ratio, level, math.sqrt(_predictor_spread(found.values, moment, b)))
-    found = _with_slopes(found, shift, asked, curvature, rounds.scale, b)
+    found = _with_shift(found, shift, asked, curvature, rounds.scale, b)
     return _with_constant(found, (0.0, 0.0, count_shift(ratio, level)), b)
 
 
@@ -199,33 +199,36 @@ def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: f
     return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends, noise=noise)
 
 
-def _with_slopes(
+def _with_shift(
     found: Coefficients, shift: SlopeShift, asked: Asked, curvature: FloatArray, scale: float, b: float
 ) -> Coefficients:
-    """Return coefficients whose slopes have intervals that allow for a shift of the linear predictor.
+    """Return coefficients with intervals that allow for a shift of the linear predictor that depends on it.
 
-    Coefficients are off by the weighted regression of the shift on the row. Its part in proportion to the predictor
-    multiplies every slope; a known coefficient has none to multiply, so that its column goes over to others as far as
-    they correlate. What is left moves a slope by at most its root mean square times the standard deviation that the
-    slope would have with errors of unit size: Cauchy and Schwarz.
+    Coefficients are off by the weighted regression of the shift on the row. Its part in proportion to the predictor,
+    around the mean of it, multiplies every slope, and moves a constant in proportion to its way from that mean; a known
+    coefficient has none to multiply, so that its column goes over to others as far as they correlate. What is left
+    moves a coefficient by at most its root mean square times the standard deviation that the coefficient would have
+    with errors of unit size: Cauchy and Schwarz. The same holds for constants at other places.
     """
     if found.ends is None:
         return found
     inner, p = found.ends, len(found.values)
-    free = asked.free(p)
-    values, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
+    free, weight = asked.free(p), max(float(curvature[0, 0]), 1e-12)
+    lengths, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
     # A direction that noise hides has no interval.
-    inverse = (vectors / np.maximum(values, max(scale * math.sqrt(2 * len(free)), 1e-12))) @ vectors.T
-    more = shift.rest / b * np.sqrt(max(float(curvature[0, 0]), 0.0) * np.diagonal(inverse))
+    inverse = (vectors / np.maximum(lengths, max(scale * math.sqrt(2 * len(free)), 1e-12))) @ vectors.T
+    rows = np.eye(len(free)) if asked.direction is None else np.vstack([np.eye(len(free)), asked.direction[..., free]])
+    more = shift.rest / b * np.sqrt(weight * np.einsum("ij,jk,ik->i", rows, inverse, rows))
+    gone = rows[:, 0] * -float(curvature[0] @ found.values) / weight
     if asked.fixed is not None:
         place, known = asked.fixed
-        more = more + shift.part * np.abs(known * (inverse @ curvature[free, place]))
-    slopes, more = free[1:], more[1:]
+        gone = gone + known * (rows @ inverse @ curvature[free, place])
+    places = np.append(free, p + np.arange(len(rows) - len(free)))
 
     def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = (each.copy() for each in inner(quantile))
         for end, sign in ((low, -1), (high, 1)):
-            end[..., slopes] += sign * (shift.part * np.abs(end[..., slopes]) + more)
+            end[..., places] += sign * (shift.part * np.abs(end[..., places] + gone) + more)
         return low, high
 
     assert found.quantile is not None
