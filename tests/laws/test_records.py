@@ -235,10 +235,13 @@ def test_small_tables_that_are_kept_and_large_ones_that_are_not_have_the_same_ro
         monkeypatch.setattr("dpcape.records.features.KEPT_ENTRIES", most)
         with pytest.warns(UtilityWarning, match="1 of 300 records"):
             held = dpcape.records.labelled(X, np.arange(300) % 2, bound=1.0, classes=[0, 1])
-        read.append([np.concatenate([part[at].copy() for part in held.weighted_blocks(64)]) for at in (0, 2)])
+        # Rows without ranges are kept when they are read for the second time.
+        for _ in range(3):
+            read.append([np.concatenate([part[at].copy() for part in held.weighted_blocks(64)]) for at in (0, 2)])
         assert held.n_invalid == 1
-    np.testing.assert_array_equal(read[0][0], read[1][0])
-    np.testing.assert_array_equal(read[0][1], read[1][1])
+    for rows_of, factors in read:
+        np.testing.assert_array_equal(rows_of, read[0][0])
+        np.testing.assert_array_equal(factors, read[0][1])
 
 
 def test_wide_rows_are_read_in_strips_with_the_same_result():

@@ -25,7 +25,10 @@ Mask = npt.NDArray[np.bool_]
 TABLE_ENTRIES = 1 << 20
 """Entries read together from a pandas or polars table: 8 MiB of float64."""
 KEPT_ENTRIES = 1 << 20
-"""Up to this many entries, 8 MiB of float64, rows are prepared and clipped once, and kept for further releases."""
+"""Up to this many entries, 8 MiB of float64, rows are prepared and clipped once, and kept for further releases.
+
+Rows that are only clipped are kept when they are read for the second time: new memory costs more than clipping.
+"""
 
 
 class _Kept(NamedTuple):
@@ -76,6 +79,7 @@ class Features:
     ) -> None:
         self._refuses = invalid == "refuse"
         self._kept: _Kept | None = None
+        self._n_readings = 0
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
         self._columns = _selection(self._table, self._schema)
@@ -99,6 +103,9 @@ class Features:
         The factors by which rows were shortened are written into `factors` if it is given.
         """
         if self.n_rows * self.n_features > KEPT_ENTRIES:
+            return self._filled(start, stop, out, factors)
+        self._n_readings += start == 0
+        if self._schema is None and self._n_readings == 1:
             return self._filled(start, stop, out, factors)
         if self._kept is None:
             kept = np.empty((self.n_rows, self.n_features)), np.ones(self.n_rows)

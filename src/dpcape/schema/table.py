@@ -79,8 +79,9 @@ class PandasTable:
         self._frame = frame
         self.shape: tuple[int, int] = (int(frame.shape[0]), int(frame.shape[1]))
         self.names = tuple(str(name) for name in frame.columns)
-        self._numeric = tuple(kind in NUMERIC_KINDS for kind in (dtype.kind for dtype in frame.dtypes))
-        self._plain = tuple(isinstance(dtype, np.dtype) for dtype in frame.dtypes)
+        types = tuple(frame.dtypes)
+        self._numeric = tuple(dtype.kind in NUMERIC_KINDS for dtype in types)
+        self._plain = tuple(isinstance(dtype, np.dtype) for dtype in types)
         # Columns of NumPy's numbers, not copied: pandas takes longer to find a part of one than to read it.
         self._arrays: dict[int, AnyArray] = {}
 
