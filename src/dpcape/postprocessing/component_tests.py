@@ -40,6 +40,8 @@ _DENSE = 20
 # Size of the corner of a tridiagonal form, in third roots of its own: what is left out changes its outermost
 # eigenvalues by no more than rounding does.
 _CORNER = 12
+# Normal draws are kept in multiples of this many, up to 8 MiB.
+_NORMALS = 1 << 16
 # Up to this size of a view draws of its products are in double precision.
 _SMALL_PAIRS = 48
 # Draws are the same whenever a result is rebuilt; they protect nobody.
@@ -279,20 +281,11 @@ def _largest_eigenvalues(
     tails : float
         Standard deviation of further noise on the diagonal.
     """
-    count = n_draws(size**2)
-    if size > _DENSE and not (noise.mean_scale or noise.sites or tails):
-        tops, averages = _symmetric_draws(size, count, sign)
-        return np.asarray(scale * (tops - averages * centred))
-    generator = np.random.default_rng(_SEED)
+    if size > _DENSE:
+        return _bounded_draws(size, scale, noise, directions, centred=centred, sign=sign, tails=tails)
+    generator, count = np.random.default_rng(_SEED), n_draws(size**2)
     mean = directions.T @ noise.mean
     errors = generator.standard_normal((count, size)) * noise.mean_scale
-    if size > _DENSE:
-        bounded = _bounded_draws(size, scale, mean, errors, centred=centred, sign=sign)
-        bounded = bounded + tails * generator.standard_normal((count, size)).max(axis=1)
-        if noise.sites is None:
-            return np.asarray(bounded)
-        tops, averages = noise.sites.towards(directions).largest(generator, count, sign)
-        return np.asarray(bounded + tops - averages * centred)
     matrices = _symmetric(generator, count, size) * scale
     at = np.arange(size)
     matrices[:, at, at] += tails * generator.standard_normal((count, size))
@@ -306,21 +299,57 @@ def _largest_eigenvalues(
 
 
 def _bounded_draws(
-    size: int, scale: float, mean: FloatArray, errors: FloatArray, *, centred: bool, sign: float
+    size: int,
+    scale: float,
+    noise: MomentNoise,
+    directions: FloatArray,
+    *,
+    centred: bool,
+    sign: float,
+    tails: float,
 ) -> FloatArray:
-    """Return upper bounds on the same draws: the largest eigenvalues of symmetric noise and of the mean's, added."""
-    tops, averages = _symmetric_draws(size, len(errors), sign)
-    if not errors.any():
-        alone: FloatArray = scale * (tops - averages * centred)
-        return alone
-    draws = np.empty(len(errors))
-    for at, error in enumerate(errors):
-        # -d e' - e d' + e e' has rank two: its eigenvalues are those of its matrix in a basis of the two.
-        d, e = np.linalg.qr(np.stack([mean, error], axis=1))[1].T
-        small = sign * (np.outer(e, e) - np.outer(d, e) - np.outer(e, d))
-        largest = scale * tops[at] + max(float(np.linalg.eigvalsh(small)[-1]), 0.0)
-        draws[at] = largest - (scale * averages[at] + float(np.trace(small)) / size) * centred
+    """Return upper bounds on the same draws: the largest eigenvalues of each part of the error, added."""
+    count = n_draws(size**2)
+    tops, averages = _symmetric_draws(size, count, sign)
+    draws: FloatArray = scale * (tops - averages * centred)
+    if not (noise.mean_scale or tails or noise.sites):
+        return draws
+    errors, diagonals = _normals(2 * count * size).reshape(2, count, size)
+    if noise.mean_scale:
+        tops, averages = _of_mean(directions.T @ noise.mean, errors * noise.mean_scale, sign)
+        draws += tops - averages * centred
+    draws += tails * diagonals.max(axis=1)
+    if noise.sites is not None:
+        generator = np.random.default_rng(_SEED)
+        generator.standard_normal(2 * count * size)
+        tops, averages = noise.sites.towards(directions).largest(generator, count, sign)
+        draws += tops - averages * centred
     return draws
+
+
+def _of_mean(mean: FloatArray, errors: FloatArray, sign: float) -> tuple[FloatArray, FloatArray]:
+    """Return the largest eigenvalue of sign (e e' - d e' - e d') for each error e of the mean d, and the mean of all.
+
+    The matrix has rank two, trace t = e'e - 2 d'e, and -(e'e d'd - (d'e)^2) as the product of its two eigenvalues.
+    """
+    own, crossed = np.vecdot(errors, errors), errors @ mean
+    traces = sign * (own - 2 * crossed)
+    products = np.maximum(own * (mean @ mean) - crossed**2, 0.0)
+    return (traces + np.sqrt(traces**2 + 4 * products)) / 2, traces / len(mean)
+
+
+def _normals(length: int) -> FloatArray:
+    """Return the first numbers of one sequence of normal draws: tests of many components draw the same again."""
+    rounded = -(-length // _NORMALS) * _NORMALS
+    kept = _first_normals(rounded) if rounded <= 16 * _NORMALS else _first_normals.__wrapped__(rounded)
+    return kept[:length]
+
+
+@lru_cache(maxsize=1)
+def _first_normals(length: int) -> FloatArray:
+    normals: FloatArray = np.random.default_rng(_SEED).standard_normal(length)
+    normals.flags.writeable = False
+    return normals
 
 
 def _symmetric_draws(size: int, count: int, sign: float) -> tuple[FloatArray, FloatArray]:
