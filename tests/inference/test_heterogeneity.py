@@ -31,10 +31,11 @@ from dpcape import (
     in_process,
     table,
 )
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.guarantee.card import card_of
 from dpcape.guarantee.guarantee import BY_SITE
-from dpcape.postprocessing.random_effects import random_effects
+from dpcape.postprocessing.random_effects import random_effects, site_values
+from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
@@ -172,3 +173,42 @@ def test_weights_of_sites_are_refused() -> None:
     weights = {f"place-{at}": 0.2 + 0.2 * at for at in range(3)}
     with pytest.raises(InvalidParameter, match="counts every record once"):
         Heterogeneity("site", **BUDGET).fit(_federation(Exact(), 60, 3, weights=weights))
+
+
+def _of_sites(means: list[float], spread: float, sizes: list[int], seed: int) -> Heterogeneity:
+    """Return random effects of normal values in a wide range."""
+    rng, site = np.random.default_rng(seed), np.repeat(np.arange(len(sizes)), sizes)
+    values = np.array(means)[site] + spread * rng.normal(size=len(site))
+    columns: dict[str, Any] = {"site": {"levels": list(range(len(sizes)))}, "value": (-12, 12)}
+    held = {"all": table({"site": site, "value": values}, columns=columns)}
+    return Heterogeneity("site", **BUDGET).fit(Federation(in_process(held, noise=Replay(seed)), protocol=Independent()))
+
+
+def test_nothing_false_is_said_of_a_small_site_far_from_all_others() -> None:
+    """Its values lie beyond six standard deviations of all records: clipped, they were called known within 0.1."""
+    for seed in range(5):
+        with pytest.warns(UtilityWarning, match="Values of 4 lie so far"):
+            model = _of_sites([0.0, 0.0, 0.0, 0.0, 8.0], 0.3, [5000] * 4 + [100], seed)
+        assert np.isinf(model.site_intervals_[:, 4, 0]).all()
+        assert np.isinf(model.interval_).all()
+        assert np.isinf(model.prediction_).all()
+        # The true means have a standard deviation of 3.6; that sites differ is still found.
+        assert 0.7 < model.tau_interval_[0, 0] < 3.6
+        assert np.isinf(model.tau_interval_[1, 0])
+        assert model.verdicts_[0].word == "determined"
+        assert np.isfinite(model.site_intervals_[:, :4]).all()
+
+
+def test_the_mean_of_a_site_that_varies_more_than_others_is_covered() -> None:
+    """Without records, 1000 draws: 0.925 or less has a probability below 5e-4 at 0.95; shrunk variances cover 0.82."""
+    rng, noise, inside = np.random.default_rng(2), 3.0, 0
+    sizes, variances = np.array([300.0] + [1000.0] * 9)[:, np.newaxis], np.array([0.4] + [0.01] * 9)[:, np.newaxis]
+    for _ in range(1000):
+        means = rng.normal(0, np.sqrt(variances / sizes))
+        spread = variances * rng.chisquare(sizes - 1) / sizes
+        counts = sizes[:, 0] + noise / WEIGHT * rng.normal(size=10)
+        sums = sizes * means + noise * rng.normal(size=(10, 1))
+        squares = sizes * (spread + means**2) + noise / WEIGHT * rng.normal(size=(10, 1))
+        found = site_values(SiteMeans(counts, sums, squares), noise=noise)
+        inside += bool(found.means[0, 0] ** 2 <= 1.96**2 * (found.sampling + found.noise)[0, 0])
+    assert inside > 925

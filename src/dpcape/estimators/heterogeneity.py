@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,10 +14,17 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import first_scale, harmonised_columns
 from dpcape.analyses.heterogeneity import HETEROGENEITY
 from dpcape.arrays import AnyArray, FloatArray
+from dpcape.errors import UtilityWarning
 from dpcape.estimators.site_release import OfSites
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
-from dpcape.postprocessing.random_effects import random_effects, site_values
+from dpcape.postprocessing.random_effects import (
+    RandomEffects,
+    SiteValues,
+    random_effects,
+    reach_of_rows,
+    site_values,
+)
 from dpcape.postprocessing.site_effects import pooled_columns
 from dpcape.postprocessing.verdicts import of_between_sites
 from dpcape.report.site_tables import heterogeneity_text
@@ -26,8 +34,6 @@ from dpcape.statistics.table_designs import NO_SITE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Rows are shortened only where a value is so many standard deviations from the mean.
-_FAR = 6.0
 # A count below so many standard deviations of its noise is not divided by for the noise of a mean.
 _CLEAR = 4.0
 
@@ -89,6 +95,9 @@ class Heterogeneity(OfSites):
     =====================================  ====================================================================
     record with a missing value            left out
     site that noise hides                  left out
+    site far from all others               its values are clipped at six standard deviations of all records, or farther
+                                           where noise is small. If they reach that end: intervals of the site and of
+                                           the mean over sites infinite, sites differ at least as much as stated
     fewer than two sites are left          nothing is known: intervals are infinite
     a site is lost                         figures of the sites that finished
     sites with weights                     refused: every record counts once
@@ -173,8 +182,9 @@ class Heterogeneity(OfSites):
         whole = SiteMoments(facts, places, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
         sums, noise = self._sums(whole, private)
         centre, sd = pooled_columns(sums, noise=noise)
-        # Nothing is shortened within the range, or within six standard deviations.
-        scale = np.minimum(_FAR * sd, 1 + np.abs(centre)) * root * (1 + 2.0**-30)
+        # Nothing is shortened within the range, or within six standard deviations and more.
+        far = reach_of_rows(float(sums.counts[0]) / len(facts.columns[site].levels), noise * root)
+        scale = np.minimum(far * sd, 1 + np.abs(centre)) * root * (1 + 2.0**-30)
         columns = [facts.columns[at] for at in chosen]
         half = np.array([(column.high - column.low) / 2 for column in columns])
         middle = np.array([(column.high + column.low) / 2 for column in columns])
@@ -186,7 +196,7 @@ class Heterogeneity(OfSites):
         hidden = math.nan if count < _CLEAR * noise / WEIGHT else 1.0
         self.pooled_noise_scale_ = hidden * half * noise / count * np.hypot(root, centre / WEIGHT)
         by_site, noise = self._sums(SiteMoments(facts, places, site, centre, scale), private)
-        values = site_values(by_site, noise=noise)
+        values = site_values(by_site, noise=noise, longest=float(np.linalg.norm((1 + np.abs(centre)) / scale)))
         self.sites_ = np.array(facts.columns[site].levels, dtype=np.str_)
         self.columns_ = np.array([column.name for column in columns], dtype=np.str_)
         self.sizes_ = values.sizes
@@ -195,17 +205,11 @@ class Heterogeneity(OfSites):
         self.site_noise_scale_ = np.where(values.is_there[:, np.newaxis], unit * np.sqrt(values.noise), np.nan)
         error = reach * unit * np.sqrt(values.sampling + values.noise)
         ends = np.array([self.site_means_ - error, self.site_means_ + error])
-        # Of a site whose records noise hides nothing is known.
-        self.site_intervals_ = np.where(
-            np.isnan(ends), np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends
-        )
-        there = values.is_there
-        found = [
-            random_effects(
-                values.means[there, at], values.sampling[there, at], values.noise[there, at], self.confidence
-            )
-            for at in range(len(columns))
-        ]
+        # Of a site whose records noise hides nothing is known, nor of one whose records were moved towards the others.
+        unknown = np.isnan(ends) | values.is_cut[:, np.newaxis]
+        self.site_intervals_ = np.where(unknown, np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends)
+        found = [self._of_column(values, at) for at in range(len(columns))]
+        self._warn_of_far_sites(values)
         self.mean_ = self.pooled_ + unit * [entry.mean for entry in found]
         self.interval_ = self.pooled_ + unit * np.array([entry.interval for entry in found]).T
         self.prediction_ = self.pooled_ + unit * np.array([entry.prediction for entry in found]).T
@@ -216,6 +220,24 @@ class Heterogeneity(OfSites):
         self.verdicts_ = of_between_sites(
             [column.name for column in columns], self.tau_interval_[0], self.tau_interval_[1], half
         )
+
+    def _of_column(self, values: SiteValues, at: int) -> RandomEffects:
+        """Return random effects of one column; if rows of a site were shortened, sites differ at least as released."""
+        there = values.is_there
+        found = random_effects(
+            values.means[there, at], values.sampling[there, at], values.noise[there, at], self.confidence
+        )
+        return found.at_least() if values.is_cut.any() else found
+
+    def _warn_of_far_sites(self, values: SiteValues) -> None:
+        if values.is_cut.any():
+            warnings.warn(
+                f"Values of {', '.join(self.sites_[values.is_cut])} lie so far from those of other sites that they "
+                "were clipped, so the mean over sites is unknown, and sites differ at least as much as stated. "
+                "Check the units of these sites, or fit without them.",
+                UtilityWarning,
+                stacklevel=4,
+            )
 
     def plot_sites(self, column: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the means of sites with their intervals, and what holds for these sites and beyond (forest plot)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,6 +15,11 @@ from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 # A site counts if its number of records is so many times its noise, and at least so many.
 _CLEAR, _FEWEST = 5.0, 5.0
 _FARTHEST = 1e12
+# Rows are shortened only where a value is so many standard deviations from the mean, or farther: as far as noise of a
+# mean stays below so much of what sampling does to it.
+_FAR, _SMALL = 6.0, 0.3
+# Of normal values, what lies more standard deviations than this from a mean hardly moves it.
+_TAIL = 2.5
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class SiteValues:
         Numbers of complete records, as released.
     is_there : (S,) array of bool
         Whether a site has clearly more records than noise.
+    is_cut : (S,) array of bool
+        Whether rows of a site reach the end of the unit ball, so that its mean may lie farther out than it seems.
     """
 
     means: FloatArray
@@ -38,9 +45,10 @@ class SiteValues:
     noise: FloatArray
     sizes: FloatArray
     is_there: BoolArray
+    is_cut: BoolArray
 
 
-def site_values(sums: SiteMeans, *, noise: float) -> SiteValues:
+def site_values(sums: SiteMeans, *, noise: float, longest: float = 1.0) -> SiteValues:
     """Return the means of sites with their variances.
 
     Parameters
@@ -49,6 +57,8 @@ def site_values(sums: SiteMeans, *, noise: float) -> SiteValues:
         Sums over all records of rows in the unit ball.
     noise : float
         Standard deviation of the noise of a sum.
+    longest : float
+        Largest length that a row could have before it was moved into the ball; up to 1 nothing was.
     """
     is_there: BoolArray = sums.counts > max(_FEWEST, _CLEAR * noise / WEIGHT)
     sizes = np.maximum(sums.counts, 1.0)
@@ -60,11 +70,42 @@ def site_values(sums: SiteMeans, *, noise: float) -> SiteValues:
     # A site's own variance, as far as its noise and sampling show it.
     error = ((noise / WEIGHT / column) / pooled) ** 2 + 2 / column
     within = pooled + (own - pooled) / (1 + error / 0.25)
+    # A site that varies far more than others is believed: its variance is moved by at most one standard deviation.
+    within = np.clip(within, own - pooled * np.sqrt(error), own + pooled * np.sqrt(error))
     # The count's noise moves a mean in proportion to it.
     noisy = (noise / column) ** 2 * (1 + (means / WEIGHT) ** 2)
-    return SiteValues(
-        np.where(is_there[:, np.newaxis], means, np.nan), within / column, noisy, sizes * is_there, is_there
-    )
+    is_cut = is_there & (longest > 1) & _reaches_the_end(means, sums.squares / column, noise / sizes)
+    means = np.where(is_there[:, np.newaxis], means, np.nan)
+    return SiteValues(means, within / column, noisy, sizes * is_there, is_there, is_cut)
+
+
+def _reaches_the_end(means: FloatArray, squares: FloatArray, noise: FloatArray) -> BoolArray:
+    """Return whether values of a site within some standard deviations of its mean reach the end of the unit ball.
+
+    Rows beyond it were shortened to length 1, with all their columns. Noise alone is not taken for length.
+    """
+    n_columns = means.shape[1]
+    lengths = np.maximum((means**2).sum(axis=1) - n_columns * noise**2, 0.0)
+    spread = squares.sum(axis=1) - 2 * math.sqrt(n_columns) * noise / WEIGHT - lengths
+    # Means were divided by a noisy count.
+    error = noise * np.sqrt(1 + lengths / WEIGHT**2)
+    found: BoolArray = np.sqrt(lengths) + 3 * error + _TAIL * np.sqrt(np.maximum(spread, 0.0)) > 1
+    return found
+
+
+def reach_of_rows(records_per_site: float, noise: float) -> float:
+    """Return how many standard deviations from the mean values are not shortened: more where there is little noise.
+
+    Values with long tails lie beyond six, and what is cut off them moves means, which many records show.
+
+    Parameters
+    ----------
+    records_per_site : float
+        Mean number of records of a site.
+    noise : float
+        Standard deviation of the noise of a sum, in units of the limit to which values are kept.
+    """
+    return max(_FAR, _SMALL * math.sqrt(max(records_per_site, 0.0)) / max(noise, 1e-300))
 
 
 @dataclass(frozen=True)
@@ -90,6 +131,12 @@ class RandomEffects:
     i2: float
     i2_interval: tuple[float, float]
     prediction: tuple[float, float]
+
+    def at_least(self) -> RandomEffects:
+        """Return what is still known if a mean may lie farther out: sites differ at least as much."""
+        unknown = (-math.inf, math.inf)
+        differ, share = (self.tau2_interval[0], math.inf), (self.i2_interval[0], 1.0)
+        return replace(self, interval=unknown, prediction=unknown, tau2_interval=differ, i2_interval=share)
 
 
 _NOTHING = RandomEffects(
