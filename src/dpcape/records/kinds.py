@@ -25,6 +25,8 @@ from dpcape.records.labels import Codes, Response
 
 # Entries of single precision that are read together: 512 KiB, so that products find them in the cache.
 _READ_TOGETHER = 1 << 17
+# Entries of double precision that are read together, unless one block has more: 2 MiB.
+_READ_AHEAD = 1 << 18
 T = TypeVar("T")
 
 
@@ -79,7 +81,17 @@ class Records:
 
     def all_blocks(self, size: int = 1024) -> Iterator[Any]:
         """Return the same as `blocks`, those without a valid record included: blocks follow from positions alone."""
-        return (self._filled(start, stop, buffer) for start, stop, buffer in self._spans(checked_size(size)))
+        return self._read_ahead(checked_size(size))
+
+    def _read_ahead(self, size: int) -> Iterator[FloatArray]:
+        """Return blocks of rows; several are read together, because each reading costs some calls."""
+        for start, stop, buffer in self._spans(size * max(1, _READ_AHEAD // (size * max(1, self.n_features)))):
+            rows = buffer[: stop - start]
+            valid = self._fill(start, stop, rows)
+            all_valid = bool(valid.all())
+            for first in range(0, len(rows), size):
+                block = rows[first : first + size]
+                yield block if all_valid else block[valid[first : first + size]]
 
     def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
         """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
@@ -114,12 +126,6 @@ class Records:
         buffer = np.empty((min(size, self.n_records), self.n_features))
         for start in range(0, self.n_records, size):
             yield start, min(start + size, self.n_records), buffer
-
-    def _filled(self, start: int, stop: int, buffer: FloatArray) -> FloatArray:
-        """Return the clipped features of the valid ones of records `start` to `stop`, in the buffer if all are."""
-        block = buffer[: stop - start]
-        valid = self._fill(start, stop, block)
-        return block if valid.all() else block[valid]
 
     @property
     def n_invalid(self) -> int:

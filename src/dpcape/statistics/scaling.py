@@ -366,7 +366,8 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
     with np.errstate(all="ignore"):
         # Added column by column: the bin of a row must not depend on where it stands in memory, and some libraries
         # (MKL) round a product of vectors by that.
-        squares = np.ascontiguousarray((rows * rows).T).sum(axis=0)
+        by_columns = rows.T.copy(order="C")
+        squares = np.multiply(by_columns, by_columns, out=by_columns).sum(axis=0)
         steps = np.ceil(np.log(np.sqrt(squares) / top) / math.log(BIN_RATIO))
     places = np.where(np.isnan(steps), 0.0, np.clip(steps, 1.0 - N_BINS, 0.0))
     bins: IntArray = (places + (N_BINS - 1)).astype(np.intp)
