@@ -178,6 +178,11 @@ def test_with_noise_ratios_are_found_and_written(tmp_path: Path) -> None:
     for row in written:
         assert float(row["low"]) < float(row["estimate"]) < float(row["high"])
     assert "stage: iii against i" in model.to_markdown()
+    # A verdict on a ratio has the interval of the ratio, and says whether that holds 1.
+    for at, verdict in enumerate(model.verdicts_):
+        low, high = model.hazard_ratio_interval_[:, at]
+        holds = "contains" if low <= 1 <= high else "excludes"
+        assert verdict.reason == f"interval from {low:.3g} to {high:.3g} {holds} 1"
     drawn = model.plot_ratios()
     assert len(drawn.get_yticklabels()) == 4
 

@@ -35,6 +35,7 @@ from dpcape.postprocessing.verdicts import (
     Verdict,
     at_most_uncertain,
     numbered,
+    of_between_sites,
     of_centres,
     of_clearance,
     of_coefficients,
@@ -66,6 +67,22 @@ def test_a_coefficient_is_determined_by_an_interval_without_zero() -> None:
     expected = [DETERMINED, DETERMINED, UNCERTAIN, NOT_DETERMINED, NOT_DETERMINED, DETERMINED]
     assert _words(of_coefficients(list("abcdef"), low, high, effect_bound=3.0)) == expected
     assert _words(of_coefficients(list("abcdef"), low, high))[4] == UNCERTAIN
+
+
+def test_a_ratio_is_determined_by_an_interval_without_one() -> None:
+    low, high = np.array([0.0, 1.1, 0.5, 0.9, 0.0, 1.2]), np.array([math.inf, 1.3, 0.8, 1.1, 0.7, math.inf])
+    found = of_coefficients(list("abcdef"), low, high, none=1)
+    assert _words(found) == [NOT_DETERMINED, DETERMINED, DETERMINED, UNCERTAIN, DETERMINED, DETERMINED]
+    reasons = ["unknown", "from 1.1 to 1.3 excludes 1", "from 0.5 to 0.8 excludes 1", "from 0.9 to 1.1 contains 1"]
+    reasons += ["of 0.7 or less excludes 1", "of 1.2 or more excludes 1"]
+    assert [entry.reason for entry in found] == [f"interval {reason}" for reason in reasons]
+
+
+def test_no_reason_has_an_infinite_figure() -> None:
+    ends = np.array([0.0, -math.inf, 0.5]), np.array([math.inf, math.inf, math.inf])
+    found = of_coefficients(list("abc"), *ends) + of_between_sites(list("abc"), *np.maximum(ends, 0), np.ones(3))
+    found += of_centres(["a", "b"], np.zeros((2, 1)), np.ones(2), farthest=1.0)
+    assert not [entry for entry in found if "inf" in entry.reason]
 
 
 def test_a_mean_is_judged_by_its_range_and_by_clipping() -> None:

@@ -238,7 +238,8 @@ class Cox(OfEvents):
             self.hazard_ratio_, self.hazard_ratio_interval_ = np.exp(self.coef_), np.exp(self.interval_)
         self.p_ = 2 * ndtr(-np.abs(self.coef_) / self.se_)
         self.sd_ = units
-        self.verdicts_ = of_coefficients([f"hazard ratio of {name}" for name in names], *self.interval_)
+        labels = [f"hazard ratio of {name}" for name in names]
+        self.verdicts_ = of_coefficients(labels, *self.hazard_ratio_interval_, none=1)
 
     def to_text(self) -> str:
         """Return the table as plain text."""

@@ -96,12 +96,12 @@ def of_correlations(
 
 
 def of_coefficients(
-    quantities: Sequence[str], low: FloatArray, high: FloatArray, *, effect_bound: float = math.inf
+    quantities: Sequence[str], low: FloatArray, high: FloatArray, *, effect_bound: float = math.inf, none: int = 0
 ) -> list[Verdict]:
     """Return verdicts on coefficients by their intervals.
 
-    A coefficient is determined if its interval excludes zero, and not determined if the interval reaches from one end
-    of what was possible beforehand to the other.
+    A coefficient is determined if its interval excludes no effect, and not determined if the interval reaches from one
+    end of what was possible beforehand to the other.
 
     Parameters
     ----------
@@ -111,16 +111,17 @@ def of_coefficients(
         Ends of their intervals; infinite where nothing is known.
     effect_bound : float
         Largest absolute value that was assumed possible.
+    none : int
+        Value of no effect: 0, or 1 of ratios, which are positive.
     """
-    verdicts = []
+    verdicts, lowest = [], 0.0 if none else -math.inf
     for quantity, first, last in zip(quantities, low, high, strict=True):
-        ends = f"{first:.3g} to {last:.3g}"
-        if first <= -effect_bound and last >= effect_bound:
-            verdicts.append(Verdict(quantity, NOT_DETERMINED, f"interval {ends}"))
-        elif first > 0 or last < 0:
-            verdicts.append(Verdict(quantity, DETERMINED, f"interval {ends} excludes 0"))
+        interval = f"interval {_reach(first, last, digits=3, lowest=lowest)}"
+        word, holds = (DETERMINED, "excludes") if first > none or last < none else (UNCERTAIN, "contains")
+        if first <= max(-effect_bound, lowest) and last >= effect_bound:
+            verdicts.append(Verdict(quantity, NOT_DETERMINED, interval))
         else:
-            verdicts.append(Verdict(quantity, UNCERTAIN, f"interval {ends} contains 0"))
+            verdicts.append(Verdict(quantity, word, f"{interval} {holds} {none}"))
     return verdicts
 
 
@@ -187,7 +188,7 @@ def of_between_sites(
     verdicts = []
     for quantity, first, last, half in zip(quantities, low, high, half_ranges, strict=True):
         word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half else UNCERTAIN
-        reason = f"standard deviation between sites from {first:.3g} to {last:.3g}"
+        reason = f"standard deviation between sites {_reach(first, last, digits=3, lowest=0.0)}"
         verdicts.append(Verdict(f"difference of sites in {quantity}", word, reason))
     return verdicts
 
@@ -338,7 +339,8 @@ def of_centres(quantities: Sequence[str], centres: FloatArray, errors: FloatArra
             verdicts.append(Verdict(quantity, NOT_DETERMINED, "its records cannot be told from noise"))
             continue
         word = DETERMINED if share < 0.5 else UNCERTAIN if share < 1 else NOT_DETERMINED
-        reason = f"noise takes up to {100 * share:.2g}% of the way to another centre; {_NOT_CLUSTERS}"
+        taken = f"up to {100 * share:.2g}%" if math.isfinite(share) else "all"
+        reason = f"noise takes {taken} of the way to another centre; {_NOT_CLUSTERS}"
         verdicts.append(Verdict(quantity, word, reason))
     return verdicts
 
@@ -387,8 +389,9 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _reach(first: float, last: float) -> str:
-    """Return an interval in words; an end that is not known is left open."""
-    if math.isinf(first):
-        return "unknown" if math.isinf(last) else f"of {last:.2g} or less"
-    return f"of {first:.2g} or more" if math.isinf(last) else f"from {first:.2g} to {last:.2g}"
+def _reach(first: float, last: float, *, digits: int = 2, lowest: float = -math.inf) -> str:
+    """Return an interval in words; an end that is not known, or the lowest there is, is left open."""
+    start, end = (f"{value:.{digits}g}" for value in (first, last))
+    if first <= lowest:
+        return "unknown" if math.isinf(last) else f"of {end} or less"
+    return f"of {start} or more" if math.isinf(last) else f"from {start} to {end}"
