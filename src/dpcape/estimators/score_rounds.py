@@ -367,9 +367,22 @@ def _typical_change(rounds: Rounds, step: ScoreRound, change: FloatArray) -> flo
     """
     equations = step.equations
     _, b = weights_of(rounds.bound, intercept=rounds.intercept)
-    constants = [float(equations.moment[place, place]) for place in step.constants]
-    weight = min(constants) - _ONE_SIDED * equations.scale
+    weight = _weight_along(step, change) - _ONE_SIDED * equations.scale
     if b == 0 or weight <= 0:
         return math.inf
     bent = float(change @ equations.moment @ change) + _ONE_SIDED * equations.scale * float(change @ change)
     return b * math.sqrt(max(bent, 0.0) / weight)
+
+
+def _weight_along(step: ScoreRound, change: FloatArray) -> float:
+    """Return the curvature of the constants along the classes whose log-odds change, at most that of any of them.
+
+    If the first class is rare, the log-odds of all others change together, and few records have a weight there.
+    """
+    places = np.array(step.constants)
+    inner = step.equations.moment[np.ix_(places, places)]
+    least = float(np.diagonal(inner).min())
+    if len(places) == 1 or not change.any():
+        return least
+    along = np.linalg.svd(change.reshape(len(places), -1))[0][:, 0]
+    return min(least, float(along @ inner @ along))
