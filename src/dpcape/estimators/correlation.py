@@ -179,7 +179,7 @@ class Correlation(MultiviewEstimator):
             self.mean_ = source.columns.original(self.mean_)
             labels, groups, is_level = source.columns.labels, source.columns.groups, ~source.columns.is_number
         shares = np.where(is_level, self.mean_, np.nan)
-        found = correlations_of(moment - np.outer(mean, mean), noise, shares)
+        found = correlations_of(moment - np.outer(mean, mean), noise, shares, tails=scaling.tails)
         self.correlations_, self.standard_errors_ = found.values, found.errors
         self.correlation_noise_scale_ = found.noise
         self.interval_ = found.interval(self.confidence)

@@ -19,6 +19,7 @@ from dpcape.postprocessing.scaling import (
     lengths_hidden,
     radius_from,
     scale_from,
+    tails_of,
     top_of,
     usual_radius,
 )
@@ -77,9 +78,9 @@ def private_scaling(
         )
         return Scaling(centre, scale, usual_radius(facts.widths), facts.widths)
     top = top_of(centre, scale, facts.bounds, facts.widths, keep_units=keep_units)
-    radius = _radius(source, private, centre, scale, top, quantile=quantile)
+    radius, tails = _radius(source, private, centre, scale, top, quantile=quantile)
     _warn_of_a_noisy_centre(centre_noise / scale, radius, facts.widths)
-    return Scaling(centre, scale, radius, facts.widths)
+    return Scaling(centre, scale, radius, facts.widths, tails)
 
 
 def private_clip(federation: Federation, private: Allowance, clip: Quantile) -> Scaling:
@@ -97,7 +98,7 @@ def private_clip(federation: Federation, private: Allowance, clip: Quantile) -> 
     facts = federation.facts
     centre, scale = np.zeros(facts.n_features), np.ones(facts.n_features)
     tops = np.array(facts.bounds)
-    radius = _radius(RowSource(facts), private, centre, scale, tops, quantile=clip.quantile)
+    radius, _ = _radius(RowSource(facts), private, centre, scale, tops, quantile=clip.quantile)
     return Scaling(centre, scale, radius, facts.widths)
 
 
@@ -119,13 +120,18 @@ def clipped_or_warned(federation: Federation, private: Allowance, public: Public
 
 def _radius(
     source: RowSource, private: Allowance, centre: FloatArray, scale: FloatArray, top: FloatArray, *, quantile: float
-) -> FloatArray:
-    """Release the lengths of scaled rows, and return the radius of each view."""
+) -> tuple[FloatArray, float]:
+    """Release the lengths of scaled rows; return the radius of each view, and the longest tails of lengths."""
     shares = source.mean(private, "radius_histogram", centre=centre, scale=scale, top=top)
     noise = source.noise(private)
     _warn_of_hidden_lengths(any(lengths_hidden(part, noise=noise, quantile=quantile) for part in shares))
-    each = zip(shares, top, strict=True)
-    return np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
+    each = list(zip(shares, top, strict=True))
+    radius = np.array([radius_from(part, float(end), noise=noise, quantile=quantile) for part, end in each])
+    tails = [
+        tails_of(part, float(end), radius=float(length), noise=noise, width=width)
+        for (part, end), length, width in zip(each, radius, source.facts.widths, strict=True)
+    ]
+    return radius, max(tails)
 
 
 def _warn_of_hidden_scales(hidden: BoolArray) -> None:

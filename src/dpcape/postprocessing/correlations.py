@@ -67,7 +67,9 @@ class Correlations:
         return found
 
 
-def correlations_of(covariance: FloatArray, noise: MomentNoise, shares: FloatArray | None = None) -> Correlations:
+def correlations_of(
+    covariance: FloatArray, noise: MomentNoise, shares: FloatArray | None = None, *, tails: float = 1.0
+) -> Correlations:
     """Return the correlations of a released covariance.
 
     Parameters
@@ -78,6 +80,8 @@ def correlations_of(covariance: FloatArray, noise: MomentNoise, shares: FloatArr
         Its noise, and the number of records.
     shares : array of shape (D,) or None
         Share of the records of a level, for columns that are levels; NaN for numbers. None for numbers alone.
+    tails : float
+        How much more products of columns vary than those of normal rows, by the released lengths of rows.
     """
     # The square of the noise of the mean was subtracted too.
     variances = np.diag(covariance) + noise.mean_scale**2
@@ -87,6 +91,7 @@ def correlations_of(covariance: FloatArray, noise: MomentNoise, shares: FloatArr
     values = np.clip(covariance / np.outer(scales, scales), -1.0, 1.0)
     added = _added(values, scales, spread, noise)
     sampled = sampling_variance(values, np.full(len(values), np.nan) if shares is None else shares)
+    sampled = sampled * max(tails / _SAMPLING, 1.0)
     return _with_unknown(values, np.sqrt(added + sampled * noise.record_share), np.sqrt(added), known)
 
 

@@ -34,12 +34,16 @@ class Scaling:
         Numbers of the views.
     widths : tuple of int
         Columns per view.
+    tails : float
+        Mean fourth power of the lengths of clipped rows, over that of normal rows, by the released lengths; 1 if there
+        are none.
     """
 
     centre: FloatArray
     scale: FloatArray
     radius: FloatArray
     widths: tuple[int, ...]
+    tails: float = 1.0
 
     @property
     def arrays(self) -> dict[str, FloatArray]:
@@ -148,3 +152,30 @@ def _beyond(shares: FloatArray, noise: float, quantile: float) -> IntArray:
     allowed = 1 - quantile + 2 * noise * np.sqrt(np.arange(1, len(shares) + 1))
     found: IntArray = np.flatnonzero(longer > allowed)
     return found
+
+
+def tails_of(shares: FloatArray, top: float, *, radius: float, noise: float, width: int) -> float:
+    """Return the mean fourth power of the lengths of clipped rows over that of normal rows with the same mean square.
+
+    Where lengths vary, as those of a mixture of quiet and wild records do, products of columns vary by as much more.
+
+    Parameters
+    ----------
+    shares : (N_BINS,) array
+        Released shares of the records by length.
+    top : float
+        Upper end of the last bin.
+    radius : float
+        Length to which rows are clipped.
+    noise : float
+        Standard deviation of the noise of a share; one is added to the figure.
+    width : int
+        Columns of a row.
+    """
+    ends = bin_ends(top)
+    squares = np.minimum(ends * np.append(ends[0], ends[:-1]), radius**2)
+    mean = float(shares @ squares)
+    if mean <= 0:
+        return 1.0
+    fourth = float(shares @ squares**2) + noise * float(np.linalg.norm(squares**2))
+    return fourth / mean**2 * width / (width + 2)
