@@ -33,7 +33,8 @@ from dpcape import (
 from dpcape.errors import DpcapeWarning
 from dpcape.postprocessing.adjusted_contrasts import Residualiser, slopes_of
 from dpcape.postprocessing.group_summaries import CellCounts, Level
-from dpcape.postprocessing.hazards import Baseline, Round
+from dpcape.postprocessing.hazard_rounds import Round
+from dpcape.postprocessing.hazards import Baseline
 from dpcape.postprocessing.random_effects import site_values
 from dpcape.postprocessing.survival_curves import curve_of, log_rank
 from dpcape.statistics.adjusted_products import ProductMeans
@@ -88,10 +89,10 @@ def test_hazard_ratios_of_small_samples() -> None:
 @pytest.mark.parametrize("part", ["sampling", "noise"])
 def test_steps_of_hazards(part: str) -> None:
     """Without records: releases of the last round at the true hazards, drawn by their law."""
-    width, limit, length = 2, 1.25, 1.3
+    width, limit, spread = 2, 1.25, np.full(2, 1 / 1.3)
     baseline = Baseline(np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.8]), np.array([-1.0, 1.0]), 0.5, 0.0)
     noise, n_records = (1e-9, 300.0) if part == "sampling" else (0.002, 1e12)
-    usual = Round(_no_means(width), limit, noise, n_records, baseline, length).usual
+    usual = Round(_no_means(width), limit, noise, n_records, baseline, spread).usual
     curvature = 1.2 * np.diag(usual**2)
 
     def found(run: int) -> np.ndarray:
@@ -102,7 +103,7 @@ def test_steps_of_hazards(part: str) -> None:
             scores / limit + noise * rng.normal(size=4) / score_weights(width),
             curvature / limit + noise * (np.triu(upper) + np.triu(upper, 1).T) / curvature_weights(width),
         )
-        last = Round(means, limit, noise, n_records, baseline, length)
+        last = Round(means, limit, noise, n_records, baseline, spread)
         step = last.step(last=True)
         deviations = np.sqrt(np.diagonal(last.covariance(step)[0]))
         return np.asarray((step / deviations)[2:])

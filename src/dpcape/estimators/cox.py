@@ -20,7 +20,8 @@ from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation import Allowance, Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
-from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Round, Standard, baseline_of, limit_of, standard_of
+from dpcape.postprocessing.hazard_rounds import Round, further_of
+from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Standard, baseline_of, limit_of, standard_of
 from dpcape.postprocessing.verdicts import of_coefficients
 from dpcape.report.hazard_table import hazard_markdown, hazard_text
 from dpcape.statistics.cells import CATEGORY, decoding_of_times
@@ -171,12 +172,14 @@ class Cox(OfEvents):
         factor, release = private.counted.divisor, private.releases[-1]
         means = ColumnMeans(means.complete * factor, means.means * factor, means.squares * factor)
         numbers, pairs = _kinds(columns)
-        standard = standard_of(means, numbers, pairs, noise=release.scale)
-        length, n_records = computed(length_of_rows(len(standard.sd))), float(release.n_records)
+        length, n_records = computed(length_of_rows(len(numbers))), float(release.n_records)
+        standard = standard_of(means, numbers, pairs, noise=release.scale, length=length)
         last = release.scale / statistic.diameter * DIAMETER * math.sqrt(SHARES[1] / SHARES[-1])
         limit = limit_of(baseline, noise=last, length=length, n_records=n_records)
         self.n_complete_, self.event_share_ = means.complete * n_records, baseline.rate
         slopes, variance = np.zeros(len(standard.sd)), 0.0
+        rounds: list[Round] = []
+        steps: list[FloatArray] = []
         for number in range(len(SHARES) - 2):
             usual = baseline.of_usual_record(variance)
             scores = HazardScores(
@@ -184,19 +187,22 @@ class Cox(OfEvents):
                 event,
                 design,
                 centre=standard.centre,
-                scale=standard.sd * length,
+                scale=standard.unit * length,
                 coefficients=slopes,
                 edges=usual.edges,
                 hazards=usual.hazards,
                 trend=usual.trend,
                 limit=limit,
             )
-            found = _round(scores, private, limit, usual, length)
+            found = _round(scores, private, limit, usual, standard.sd / (standard.unit * length))
             # Level and trend of hazards follow from the coefficients in every round.
             step = found.step(last=number == len(SHARES) - 3)
             slopes = slopes + step[2:]
             variance = found.variance_of(slopes)
-        self._tabulate(columns, standard, slopes / length, _of_columns(found, step), usual.grain)
+            rounds.append(found)
+            steps.append(step)
+        spread = found.covariance(step, further_of(rounds[-2:], steps[-2:]))
+        self._tabulate(columns, standard, length, slopes, spread, usual.grain)
 
     def _baseline(self, facts: PublicFacts, event: int, private: Allowance) -> Baseline:
         """Make the first release and return the hazard of all records together."""
@@ -216,19 +222,21 @@ class Cox(OfEvents):
         self,
         columns: Sequence[PublicColumn],
         standard: Standard,
+        length: float,
         slopes: FloatArray,
         spread: tuple[FloatArray, FloatArray],
         grain: float,
     ) -> None:
-        """Set the fitted arrays: slopes per standard deviation of the coded columns become log hazard ratios."""
+        """Set the fitted arrays: slopes of rows become log hazard ratios."""
         names, reported, units = _reported(columns, standard.sd)
         self.names_ = np.array(names, dtype=np.str_)
-        per_sd = reported / standard.sd
-        self.coef_ = per_sd @ slopes
+        per_row = reported / (standard.unit * length)
+        self.coef_ = per_row @ slopes
         whole, noise = spread
         if np.isfinite(whole).all():
-            variance = np.einsum("ij,jk,ik->i", per_sd, whole, per_sd) + (grain**2 + LEAST_GRAIN**2) * self.coef_**2
-            part = np.einsum("ij,jk,ik->i", per_sd, noise, per_sd) / variance
+            variance = np.einsum("ij,jk,ik->i", per_row, whole[2:, 2:], per_row)
+            variance = variance + (grain**2 + LEAST_GRAIN**2) * self.coef_**2
+            part = np.einsum("ij,jk,ik->i", per_row, noise[2:, 2:], per_row) / variance
             self.se_, self.noise_part_ = np.sqrt(variance), float(part.mean())
         else:
             self.se_, self.noise_part_ = np.full(len(names), np.inf), math.nan
@@ -259,18 +267,12 @@ class Cox(OfEvents):
         return ratio_plot(self, ax, largest=largest)
 
 
-def _round(statistic: HazardScores, private: Allowance, limit: float, baseline: Baseline, length: float) -> Round:
+def _round(statistic: HazardScores, private: Allowance, limit: float, baseline: Baseline, spread: FloatArray) -> Round:
     """Make the release of one round."""
     means = private.mean(statistic)
     release, factor = private.releases[-1], private.counted.divisor
     means = HazardMeans(means.scores * factor, means.curvature * factor)
-    return Round(means, limit, release.scale, float(release.n_records), baseline, length)
-
-
-def _of_columns(last: Round, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the covariance of slopes per standard deviation, and the part of it that is noise."""
-    whole, noise = last.covariance(step)
-    return whole[2:, 2:] / last.length**2, noise[2:, 2:] / last.length**2
+    return Round(means, limit, release.scale, float(release.n_records), baseline, spread)
 
 
 def _kinds(columns: Sequence[PublicColumn]) -> tuple[BoolArray, BoolArray]:

@@ -1,4 +1,4 @@
-"""Proportional hazards from releases: the hazard of all records together, Newton steps and intervals.
+"""Proportional hazards from releases: the hazard of all records together, and the units of columns.
 
 The model is piecewise exponential: between some times the hazard of a record is exp(level + trend s + beta . u) times
 that of a usual record, s a public trend along time. The hazard of a usual record follows from that of all records
@@ -9,31 +9,25 @@ numbers of events, with exact times inside; what they do not resolve is part of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.arrays import BoolArray, FloatArray
 from dpcape.statistics.followed_columns import ColumnMeans
-from dpcape.statistics.hazard_scores import HazardMeans, curvature_weights, score_weights
+from dpcape.statistics.hazard_scores import STRETCH
 
 _MOST_BINS = 24
 # A bin has so many times the noise of its events.
 _CLEAR = 10.0
 _LIMITS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)
 _LEAST_RATE, _LEAST_SD = 0.01, 0.01
-# How far from the expected curvature the true one usually is, relatively; its noise is weighed against that.
-_USUAL, _LEAST_EIGENVALUE = 0.5, 0.2
-# Largest step of one round, and of the last one for which intervals are given, in standard deviations.
-_LARGEST_STEP, LAST_STEP = 1.5, 0.5
-# Part of what noise reaches that the smallest eigenvalue of the curvature must exceed.
-CLEARANCE = 0.5
-_FURTHER = 0.2
+# Length of the row of a rare level: so far below what is counted in full that other columns may lengthen it.
+_RARE_ROW = 0.8 * STRETCH
 LEAST_GRAIN = 0.01
 """Least relative standard error for what hazards that are constant within bins of time do to a coefficient."""
-# Variance of log hazards beyond which it is not believed.
-_LARGEST_SPREAD = 3.0
+LARGEST_SPREAD = 3.0
+"""Variance of log hazards beyond which it is not believed."""
 # Share of the records at risk below which the number at risk is not divided by.
 _FEW = 0.1
 _NODES = np.linspace(-6.0, 6.0, 121)
@@ -71,7 +65,7 @@ class Baseline(NamedTuple):
         """
         if variance <= 0:
             return self
-        spread = math.sqrt(min(variance, _LARGEST_SPREAD))
+        spread = math.sqrt(min(variance, LARGEST_SPREAD))
         steps = self.hazards * np.diff(self.edges)
         left, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
         weights = steps * np.exp(-np.cumsum(steps))
@@ -215,14 +209,20 @@ def limit_of(baseline: Baseline, *, noise: float, length: float, n_records: floa
 
 
 class Standard(NamedTuple):
-    """Centre and standard deviation of the columns of a design."""
+    """Centre and standard deviation of the columns of a design, and the unit in which rows are shortened."""
 
     centre: FloatArray
     sd: FloatArray
+    unit: FloatArray
 
 
-def standard_of(means: ColumnMeans, is_number: BoolArray, is_two_levels: BoolArray, *, noise: float) -> Standard:
+def standard_of(
+    means: ColumnMeans, is_number: BoolArray, is_two_levels: BoolArray, *, noise: float, length: float
+) -> Standard:
     """Return centre and standard deviation of the columns, as far as noise shows them.
+
+    A unit is the standard deviation, or more for a rare level: its rows would be so many standard deviations long that
+    their curvature were not counted in full, and Newton's steps too long.
 
     Parameters
     ----------
@@ -232,6 +232,8 @@ def standard_of(means: ColumnMeans, is_number: BoolArray, is_two_levels: BoolArr
         Which columns are numbers in a range, and which are -1 or 1.
     noise : float
         Standard deviation of the noise of a mean.
+    length : float
+        Length to which rows are shortened, in units.
     """
     complete = max(means.complete, 1e-3)
     centre = np.clip(means.means / complete, -1.0, 1.0)
@@ -239,129 +241,7 @@ def standard_of(means: ColumnMeans, is_number: BoolArray, is_two_levels: BoolArr
     squares = np.where(is_two_levels, 1.0, np.maximum(centre, 0.0))
     squares[is_number] = means.squares / complete
     variance = np.maximum(squares - centre**2, max(_LEAST_SD**2, noise / complete))
-    return Standard(centre, np.sqrt(np.minimum(variance, 1.0)))
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round: where the scores were taken, and what was released.
-
-    Attributes
-    ----------
-    means : HazardMeans
-        Scores and curvature, over the limit.
-    limit : float
-        Number of expected events at which follow-up ends.
-    noise : float
-        Standard deviation of the noise of a unit of the release.
-    n_records : float
-        Number of records.
-    baseline : Baseline
-        Hazard of all records.
-    length : float
-        Length to which rows were shortened: parameters are per so many standard deviations.
-    """
-
-    means: HazardMeans
-    limit: float
-    noise: float
-    n_records: float
-    baseline: Baseline
-    length: float
-
-    @property
-    def _width(self) -> int:
-        return len(self.means.scores) - 2
-
-    @property
-    def scores(self) -> FloatArray:
-        """Mean scores."""
-        return self.limit * self.means.scores
-
-    @property
-    def score_noise(self) -> FloatArray:
-        """Standard deviations of their noise."""
-        return self.limit * self.noise / score_weights(self._width)
-
-    @property
-    def curvature_noise(self) -> FloatArray:
-        """Standard deviations of the curvature's noise on the diagonal; off it, times sqrt(1/2)."""
-        return self.limit * self.noise / curvature_weights(self._width)
-
-    @property
-    def usual(self) -> FloatArray:
-        """Square roots of the expected diagonal of the curvature."""
-        spread = float(np.sqrt((self.baseline.trend**2).mean()))
-        shape = [1.0, max(spread, 0.3), *[1 / self.length] * self._width]
-        return math.sqrt(self.baseline.rate) * np.array(shape)
-
-    @property
-    def curvature(self) -> FloatArray:
-        """Curvature, over its expected diagonal."""
-        usual = self.usual
-        found: FloatArray = self.limit * self.means.curvature / np.outer(usual, usual)
-        return found
-
-    @property
-    def reach(self) -> float:
-        """Largest eigenvalue that noise alone reaches in the curvature, over its expected diagonal."""
-        usual = self.usual
-        relative = (self.curvature_noise / np.outer(usual, usual)) ** 2
-        return math.sqrt(2 * float(relative.sum(axis=1).max()))
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the curvature is above its noise."""
-        return float(np.linalg.eigvalsh(self.curvature)[0]) > CLEARANCE * self.reach
-
-    def inverse(self, *, last: bool) -> FloatArray:
-        """Return the inverse curvature: as released in the last round, else weighed with what is expected."""
-        usual, found = self.usual, self.curvature
-        if not (last and self.is_clear):
-            weight = self.reach**2
-            found = (found * _USUAL**2 + weight * np.eye(len(found))) / (_USUAL**2 + weight)
-        values, vectors = np.linalg.eigh(found)
-        least = 0.0 if last and self.is_clear else _LEAST_EIGENVALUE
-        inverse: FloatArray = (vectors / np.maximum(values, least)) @ vectors.T / np.outer(usual, usual)
-        return inverse
-
-    def size_of(self, step: FloatArray) -> float:
-        """Return how far a step moves hazards on the logarithmic scale, in standard deviations."""
-        return float(np.linalg.norm(step * self.usual)) / math.sqrt(self.baseline.rate)
-
-    def step(self, *, last: bool = False) -> FloatArray:
-        """Return the step to the next parameters."""
-        step: FloatArray = self.inverse(last=last) @ self.scores
-        size = self.size_of(step)
-        return step if size <= _LARGEST_STEP else step * (_LARGEST_STEP / size)
-
-    def variance_of(self, slopes: FloatArray) -> float:
-        """Return the variance of log hazards over records: columns have a variance of 1, and correlate as released."""
-        constant, crossed = float(self.means.curvature[0, 0]), self.means.curvature[0, 2:]
-        second = constant * self.means.curvature[2:, 2:] - np.outer(crossed, crossed)
-        correlations = np.eye(self._width)
-        # Where noise hides the curvature, columns count as unrelated.
-        if self.is_clear and np.diagonal(second).min() > 0:
-            deviations = np.sqrt(np.diagonal(second))
-            correlations = np.clip(second / np.outer(deviations, deviations), -1.0, 1.0)
-        own = slopes / self.length
-        return min(max(float(own @ correlations @ own), 0.0), _LARGEST_SPREAD)
-
-    def covariance(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the covariance of the parameters after the last step, and the part that is noise; else infinite.
-
-        With A the released curvature, E its noise and n noise and sampling of the scores, the error of the step e is
-        A^(-1) (n - E e), whatever E is: it does not matter that the inverse is of a noisy matrix. The variance of a
-        score at the true hazards is its curvature; A may be too small by what noise reaches.
-        """
-        if not self.is_clear or self.size_of(step) > LAST_STEP:
-            nothing = np.full((len(step), len(step)), np.inf)
-            return nothing, nothing
-        usual, inverse, entries = self.usual, self.inverse(last=True), self.curvature_noise**2
-        sampling = (self.curvature + self.reach * np.eye(len(usual))) * np.outer(usual, usual) / self.n_records
-        errors = np.diag(self.score_noise**2)
-        squares = step**2 + np.diag(inverse @ (errors + sampling) @ inverse)
-        errors = errors + (np.diag(entries @ squares) + entries * np.outer(step, step)) / 2
-        noise = inverse @ errors @ inverse
-        # What further rounds would move: less than so much of the last step.
-        return inverse @ sampling @ inverse + noise + _FURTHER**2 * np.outer(step, step), noise
+    sd = np.sqrt(np.minimum(variance, 1.0))
+    farthest = np.where(is_two_levels, 1 + np.abs(centre), np.maximum(1 - centre, centre))
+    unit = np.maximum(sd, np.where(is_number, 0.0, farthest) / (_RARE_ROW * length))
+    return Standard(centre, sd, unit)
