@@ -12,10 +12,36 @@ import pytest
 from experiments.everyday import harmonise as experiment
 
 from dpcape import Exact, Federation, Harmonise, Independent, MassUnivariate, Replay, in_process, table
-from dpcape.errors import DpcapeWarning, InvalidParameter
+from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED
 
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize("factor", [20, 200])
+def test_a_column_with_a_range_far_too_wide_stays_as_it_is(factor: int) -> None:
+    """Noise shows in each of ten studies how little the column varies, by more than ten standard errors.
+
+    Harmonised, it had differences between sites of 5% to more than its own variance.
+    """
+    for seed in range(10):
+        source = np.random.default_rng(seed)
+        site, means = source.choice(8, 5000), source.normal(0, 0.4, (8, 5))
+        values = source.standard_normal((5000, 5)) + means[site]
+        data = {"site": site, **{f"y{at}": column for at, column in enumerate(values.T)}}
+        widths = {f"y{at}": 6 * (factor if at == 2 else 1) for at in range(5)}
+        columns = {"site": {"levels": list(range(8))}, **{name: (-width, width) for name, width in widths.items()}}
+        federation = Federation(
+            in_process({"all": table(data, columns=columns)}, noise=Replay(seed)), protocol=Independent()
+        )
+        with pytest.warns(UtilityWarning, match="y2 varies so little"):
+            model = Harmonise("site", epsilon=20.0, delta=1e-6).fit(federation)
+        assert np.array_equal(model.transform(data)["y2"], data["y2"])
+        assert [entry.word for entry in model.verdicts_] == [DETERMINED, NOT_DETERMINED]
+        assert model.verdicts_[1].quantity == "harmonised y2"
+        left = means - model.location_
+        others = np.delete(left - left.mean(axis=0), 2, axis=1)
+        assert (others**2).mean() < model.left_
 
 
 def test_sites_explain_little_after_harmonisation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
 from dpcape.arrays import AnyArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.site_release import OfSites
 from dpcape.federation import Allowance, Federation
 from dpcape.postprocessing.site_effects import SiteEffects, length_of_rows, pooled_columns, site_effects
@@ -62,7 +63,9 @@ class Harmonise(OfSites):
     kept_ : array of shape (S,)
         Part of a site's mean that noise and sampling do not explain.
     between_, left_ : float
-        Variance between sites before harmonisation, and an upper limit (95%) of it afterwards, over that within sites.
+        Variance between sites before harmonisation, and an upper limit (95%) of it afterwards, over that within sites;
+        means over the columns that were harmonised. Columns are taken to vary alike within their ranges, as far as
+        noise does not show otherwise.
 
     Privacy
     -------
@@ -81,6 +84,8 @@ class Harmonise(OfSites):
     record with a missing value            left out of the fit; :meth:`transform` leaves missing values missing
     site that noise hides                  location 0 and scale 1: its records stay as they are
     record of an unknown site              stays as it is
+    column with a range far too wide       its values stay as they are where noise shows it, with a warning; where noise
+                                           hides it, ``left_`` may be too small for this column
     sites with weights                     refused: every record counts once
     =====================================  ====================================================================
 
@@ -165,7 +170,15 @@ class Harmonise(OfSites):
     def _keep(self, effects: SiteEffects) -> None:
         self.scale_, self.kept_, self.sizes_ = effects.ratio, effects.kept, effects.sizes
         self.between_, self.left_ = effects.before, effects.left
-        self.verdicts_ = of_left_over(effects.before, effects.left)
+        hidden = [str(name) for name in self.columns_[effects.is_hidden]]
+        self.verdicts_ = of_left_over(effects.before, effects.left, hidden)
+        if hidden:
+            warnings.warn(
+                f"{', '.join(hidden)} varies so little within its range that noise hides how sites differ: it was not "
+                "harmonised, and between_ and left_ are those of the other columns. Declare a narrower range.",
+                UtilityWarning,
+                stacklevel=4,
+            )
 
     def transform(self, data: Mapping[str, ArrayLike]) -> dict[str, AnyArray]:
         """Return the columns of a table with the chosen ones harmonised; each record by public numbers alone.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,9 @@ _LEAST_SD = 0.01
 _CAUTION = 2.0
 # Noise of a site's mean, in standard deviations of a column, up to which rows are shortened less.
 _QUIET = 0.05
+# Variance of a column, in units of what it is taken to be and relative to the median, below which noise is too large
+# for its differences; and the noise of that variance up to which it is judged.
+_TOO_LITTLE, _JUDGED = 0.25, 0.2
 # Ratios of standard deviations that are believed.
 _NARROWEST, _WIDEST = 0.5, 2.0
 
@@ -35,7 +38,11 @@ class SiteEffects:
     sizes : (S,) array
         Complete records, as released.
     before, left : float
-        Variance between sites before harmonisation, and an upper limit of it afterwards, over that within sites.
+        Variance between sites before harmonisation, and an upper limit of it afterwards, over that within sites; the
+        mean over the columns that are not hidden.
+    is_hidden : (V,) array of bool
+        Columns that vary so little, within their ranges, that noise would add more than it takes away. They stay as
+        they are.
     """
 
     location: FloatArray
@@ -44,6 +51,7 @@ class SiteEffects:
     sizes: FloatArray
     before: float
     left: float
+    is_hidden: BoolArray
 
 
 def length_of_rows(n_columns: int, records_per_site: float, noise: float) -> float:
@@ -106,6 +114,9 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     means = sums.sums * length / sizes[:, np.newaxis]
     # From the mean of the sites, not of the records: a large site would be apart from itself.
     apart = means - is_there @ means / max(int(is_there.sum()), 1)
+    is_hidden = _hidden_columns(sums, means, sizes, is_there, length=length, noise=noise)
+    if is_hidden.any():
+        return _of_other_columns(sums, is_hidden, length=length, noise=noise, scale=scale)
     within = _within(sums, means, sizes, is_there, length)
     errors = (noise * length / sizes) ** 2 + within / sizes
     before = _between(apart, errors, is_there)
@@ -120,12 +131,44 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     ratio = np.ones_like(location)
     if risk >= before:
         # More noise would be added than differences taken away: records stay as they are.
-        return SiteEffects(
-            np.zeros_like(location), ratio, np.zeros(len(kept)), sums.counts, before / within, left / within
-        )
+        location, kept = np.zeros_like(location), np.zeros(len(kept))
+        return SiteEffects(location, ratio, kept, sums.counts, before / within, left / within, is_hidden)
     if scale:
         ratio = _ratios(sums, means, sizes, is_there, noise, length, within)
-    return SiteEffects(location, ratio, kept, sums.counts, before / within, left / within)
+    return SiteEffects(location, ratio, kept, sums.counts, before / within, left / within, is_hidden)
+
+
+def _hidden_columns(
+    sums: SiteMeans, means: FloatArray, sizes: FloatArray, is_there: BoolArray, *, length: float, noise: float
+) -> BoolArray:
+    """Tell which columns clearly vary far less than they were taken to, compared with the others."""
+    count = max(float(sizes @ is_there), 1.0)
+    squares = (sums.squares[is_there] * length**2).sum(axis=0)
+    # Noise makes squares of means larger by its own variance.
+    of_means = (sizes[is_there, np.newaxis] * means[is_there] ** 2).sum(axis=0)
+    of_means -= float(np.sum((noise * length) ** 2 / sizes[is_there]))
+    of_squares, lengths = (
+        noise / WEIGHT * length**2 * math.sqrt(is_there.sum()),
+        np.linalg.norm(means[is_there], axis=0),
+    )
+    own, error = (squares - of_means) / count, np.hypot(of_squares, 2 * noise * length * lengths) / count
+    usual = float(np.median(own))
+    is_hidden: BoolArray = (error < _JUDGED * usual) & (own + error / 2 < _TOO_LITTLE * usual)
+    return is_hidden
+
+
+def _of_other_columns(
+    sums: SiteMeans, is_hidden: BoolArray, *, length: float, noise: float, scale: bool
+) -> SiteEffects:
+    """Return how sites differ in the columns that are not hidden; in the others nothing is changed."""
+    clear = np.flatnonzero(~is_hidden)
+    chosen = SiteMeans(sums.counts, sums.sums[:, clear], sums.squares[:, clear])
+    found = site_effects(chosen, length=length, noise=noise, scale=scale)
+    location, ratio = np.zeros(sums.sums.shape), np.ones(sums.sums.shape)
+    location[:, clear], ratio[:, clear] = found.location, found.ratio
+    hidden = is_hidden.copy()
+    hidden[clear] = found.is_hidden
+    return replace(found, location=location, ratio=ratio, is_hidden=hidden)
 
 
 def _within(sums: SiteMeans, means: FloatArray, sizes: FloatArray, is_there: BoolArray, length: float) -> float:

@@ -151,7 +151,7 @@ def of_discoveries(quantities: Sequence[str], rates: FloatArray, low: FloatArray
     return verdicts
 
 
-def of_left_over(before: float, left: float) -> list[Verdict]:
+def of_left_over(before: float, left: float, hidden: Sequence[str] = ()) -> list[Verdict]:
     """Return the verdict on harmonisation: determined if sites explain at most 2% of the variance afterwards.
 
     Parameters
@@ -160,13 +160,19 @@ def of_left_over(before: float, left: float) -> list[Verdict]:
         Variance between sites before, over the variance within sites.
     left : float
         Upper limit of the same afterwards. From 5% on, nothing is determined.
+    hidden : sequence of str
+        Columns that were left as they are.
     """
     share = left / (1 + left)
     word = DETERMINED if share <= _LITTLE else UNCERTAIN if share < _MUCH else NOT_DETERMINED
     reason = (
         f"sites explain {100 * before / (1 + before):.2g}% of the variance before, at most {100 * share:.2g}% after"
     )
-    return [Verdict("harmonised sites", word, reason)]
+    stays = "varies so little within its range that noise hides how sites differ; it stays as it is"
+    return [
+        Verdict("harmonised sites", word, reason),
+        *(Verdict(f"harmonised {name}", NOT_DETERMINED, stays) for name in hidden),
+    ]
 
 
 def of_between_sites(
