@@ -28,7 +28,7 @@ from dpcape.analyses.scaling import scaling_plan
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.class_labels import classes_of
-from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_rounds import Asked, Coefficients, FederatedRounds, linear_inference, weights_of
 from dpcape.estimators.score_rounds import class_inference, count_inference, logistic_inference, ratio_inference
 from dpcape.federation import Allowance, Federation
@@ -264,6 +264,8 @@ class GeneralizedLinearModel(Regression):
             known = bool(spread_released(public, scaling_plan(public)))
             if not known:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
+            elif self.scale is None:
+                self.assumptions_.append(RARE)
             return linear_inference(rounds, asked, spread_released=known)
         assert federation.facts.response is not None
         most = federation.facts.response[1]

@@ -16,7 +16,7 @@ from dpcape.analyses.scaling import scaling_plan
 from dpcape.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.least_squares import released_fit
-from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_rounds import Asked, linear_inference, linear_prediction, weights_of
 from dpcape.federation import Allowance, Federation
 from dpcape.metrics import explained_share
@@ -185,6 +185,8 @@ class LinearRegression(Regression):
             self._set_intervals(found, federation, units, b, largest=self._largest(a, b))
             if not known:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
+            elif self.scale is None:
+                self.assumptions_.append(RARE)
 
     def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
         """Fit by the functional mechanism: one release of the unweighted moment, shrunk."""

@@ -25,6 +25,8 @@ _INTERVALS = (
     "coef_noise_scale_",
     "intercept_noise_scale_",
 )
+RARE = "errors of rare rows, such as those of a level of 1%, are at most about twice as large as others"
+"""What the released spread of residuals is clipped to; with private scaling rows are compared in their own units."""
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
 
 
