@@ -23,6 +23,7 @@ _HOPELESS = 0.2
 # Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
 _NARROW, _WIDE = 0.1, 0.5
 _NOT_CLUSTERS = "any records can be divided, also without clusters"
+_HIDDEN = "varies so little within its range that noise hides how sites differ; it stays as it is"
 # Shares of the variance between sites after harmonisation.
 _LITTLE, _MUCH = 0.02, 0.05
 # A difference that Cohen calls large, in standard deviations.
@@ -165,14 +166,10 @@ def of_left_over(before: float, left: float, hidden: Sequence[str] = ()) -> list
     """
     share = left / (1 + left)
     word = DETERMINED if share <= _LITTLE else UNCERTAIN if share < _MUCH else NOT_DETERMINED
-    reason = (
-        f"sites explain {100 * before / (1 + before):.2g}% of the variance before, at most {100 * share:.2g}% after"
-    )
-    stays = "varies so little within its range that noise hides how sites differ; it stays as it is"
-    return [
-        Verdict("harmonised sites", word, reason),
-        *(Verdict(f"harmonised {name}", NOT_DETERMINED, stays) for name in hidden),
-    ]
+    was, after = 100 * before / (1 + before), 100 * share
+    reason = f"sites explain {was:.2g}% of the variance before, at most {after:.2g}% after"
+    others = [Verdict(f"harmonised {name}", NOT_DETERMINED, _HIDDEN) for name in hidden]
+    return [Verdict("harmonised sites", word, reason), *others]
 
 
 def of_between_sites(
