@@ -174,8 +174,8 @@ class Harmonise(OfSites):
         self.verdicts_ = of_left_over(effects.before, effects.left, hidden)
         if hidden:
             warnings.warn(
-                f"{', '.join(hidden)} varies so little within its range that noise hides how sites differ: it was not "
-                "harmonised, and between_ and left_ are those of the other columns. Declare a narrower range.",
+                f"Not harmonised: {', '.join(hidden)}. Values vary so little within the range that noise hides how "
+                "sites differ; between_ and left_ are those of the other columns. Declare a narrower range.",
                 UtilityWarning,
                 stacklevel=4,
             )
