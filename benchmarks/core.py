@@ -9,7 +9,7 @@ from scipy.linalg.blas import dsyrk
 from timing import cpu_times, show
 
 from dpcape import CCA, PCA, Exact, Federation, in_process, rows, views
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 
 
 def one_site(records):

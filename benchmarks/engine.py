@@ -43,7 +43,7 @@ def measure(n_sites: int, place: Path, n_pairs: int = 3) -> None:
     from tests.engine.consortium import SUBJECTS, Consortium, study_text
 
     from dpcape.runs.folder import RunFolder
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
     names = [f"site-{number}" for number in range(n_sites)]
     consortium = Consortium(place / str(n_sites), names)

@@ -15,7 +15,7 @@ from timing import cpu_times, show
 
 from dpcape import rows
 from dpcape.records.readers.tables import CsvFile, ParquetFile
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 
 N_ROWS, N_NUMBERS = 200_000, 10
 N_FILES, FILE_ROWS, FILE_COLUMNS = 100, 8000, 50

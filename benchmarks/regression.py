@@ -8,7 +8,8 @@ from scipy.special import expit
 from timing import cpu_times, show
 
 from dpcape import labelled
-from dpcape.statistics import network_gradient, regression_moment
+from dpcape.statistics.gradients import network_gradient
+from dpcape.statistics.regression_moment import regression_moment
 
 
 def coefficients(n_records, width):

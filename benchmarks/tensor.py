@@ -7,8 +7,9 @@ from timing import cpu_times, show
 
 from dpcape import rows
 from dpcape.postprocessing.tensor_power import spread_directions, strongest
-from dpcape.statistics import second_moment, third_moment, whitened_third_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.statistics.packing import CubeSum
+from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 
 BLOCK = 1024
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.data.factor import load_abide
 from dpcape_papers.experiments.data import DataFolder
 

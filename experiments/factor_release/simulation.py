@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.errors import ConvergenceWarning
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.data.factor import simulate
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
 from dpcape.datasets import sources
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import gain_index
-from dpcape.privacy import mu_of
+from dpcape.privacy.gaussian import mu_of
 
 DELTA = 1e-5
 # Kind of sources, components, people, time points, epsilon.

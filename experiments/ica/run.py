@@ -20,7 +20,7 @@ from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_pr
 from dpcape.datasets import SimulatedFmri, simulated_fmri
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing import cosine_basis
+from dpcape.postprocessing.ica_bases import cosine_basis
 
 DELTA = 1e-5
 ABIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "abide_cc200_timeseries.npz"

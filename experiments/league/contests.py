@@ -21,7 +21,7 @@ from dpcape import Federation, Independent, Replay, documents, in_process, label
 from dpcape.datasets import sources
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import captured_ratio, gain_index, log_loss, match_components, squared_loss
-from dpcape.privacy import mu_of
+from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.figures.tensor import simulated

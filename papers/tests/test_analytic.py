@@ -13,7 +13,8 @@ from dp_accounting.rdp import RdpAccountant
 from verdict_search import about
 
 from dpcape.privacy.gaussian import delta_of, mu_of
-from dpcape.protocols import Cape, Independent
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.independent import Independent
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Experiment, RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, row

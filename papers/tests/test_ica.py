@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcape.metrics import gain_index
-from dpcape.privacy import compose, epsilon_of
+from dpcape.privacy.gaussian import compose, epsilon_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, row

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dpcape.analyses.description import CONDITIONAL
 from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, mechanisms
-from dpcape.audit import CASES
+from dpcape.audit.cases import CASES
 from dpcape.cli import main
 from dpcape_papers.claims import CLAIMS
 from dpcape_papers.claims.claim import HOLDS, WRONG

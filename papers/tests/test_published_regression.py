@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcape.errors import InvalidParameter
-from dpcape.privacy import delta_of
+from dpcape.privacy.gaussian import delta_of
 from dpcape_papers.published.regression import (
     JOINT_NORMALISED,
     LINEAR_SENSITIVITIES,

@@ -14,7 +14,7 @@ import pytest
 from dpcape import LinearRegression, LogisticRegression
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import squared_loss
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.data import regression as prepared
 

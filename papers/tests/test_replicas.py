@@ -12,7 +12,7 @@ import pytest
 
 from dpcape import Cape, Federation, Independent, Replay, in_process, rows
 from dpcape.privacy.gaussian import mu_of
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape_papers.experiments import registry
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting

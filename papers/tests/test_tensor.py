@@ -10,7 +10,7 @@ import pytest
 from verdict_search import about
 
 from dpcape.metrics import component_error
-from dpcape.privacy import epsilon_of
+from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results

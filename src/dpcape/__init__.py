@@ -7,88 +7,90 @@ from dpcape._version import __version__
 
 # Imported on first use: a site needs neither estimators nor scikit-learn.
 _WHERE = {
-    "rows": "records",
-    "views": "records",
-    "labelled": "records",
-    "documents": "records",
-    "subjects": "records",
-    "table": "records",
-    "sql": "records.readers.sql",
-    "Schema": "schema",
-    "in_process": "site.in_process",
-    "Federation": "federation",
-    "Cape": "protocols",
-    "SecureSum": "protocols",
-    "Independent": "protocols",
-    "Dealer": "protocols",
-    "Exact": "protocols",
-    "Replay": "noise",
-    "Quantile": "analyses.scaling",
-    "Atlas": "statistics.bases",
-    "Cosines": "statistics.cosines",
-    "Template": "statistics.bases",
-    "Ledger": "privacy",
-    "Mean": "estimators",
-    "PCA": "estimators",
-    "PolynomialLoss": "estimators",
-    "JointICA": "estimators",
-    "GeneralizedLinearModel": "estimators",
-    "KMeans": "estimators",
-    "Cox": "estimators",
-    "KaplanMeier": "estimators",
-    "LogRank": "estimators",
-    "NetworkClassifier": "estimators",
-    "LogisticRegression": "estimators",
-    "LinearRegression": "estimators",
-    "CCA": "estimators",
-    "MultiCCA": "estimators",
-    "PLS": "estimators",
-    "Correlation": "estimators",
-    "MixtureModel": "estimators",
-    "GroupContrast": "estimators",
-    "Harmonise": "estimators",
-    "Heterogeneity": "estimators",
-    "MassUnivariate": "estimators",
-    "Summary": "estimators",
-    "TopicModel": "estimators",
-    "TorchClassifier": "estimators",
+    name: module
+    for module, names in {
+        "records": "rows views labelled",
+        "records.words_and_series": "documents subjects",
+        "records.typed_table": "table",
+        "records.readers.sql": "sql",
+        "schema.schema": "Schema",
+        "site.in_process": "in_process",
+        "federation.federation": "Federation",
+        "protocols.cape": "Cape",
+        "protocols.secure_sum": "SecureSum",
+        "protocols.independent": "Independent",
+        "protocols.dealer": "Dealer",
+        "protocols.exact": "Exact",
+        "noise": "Replay",
+        "analyses.scaling": "Quantile",
+        "statistics.bases": "Atlas Template",
+        "statistics.cosines": "Cosines",
+        "privacy.ledger": "Ledger",
+        "estimators.mean": "Mean",
+        "estimators.pca": "PCA",
+        "estimators.polynomial_loss": "PolynomialLoss",
+        "estimators.joint_ica": "JointICA",
+        "estimators.generalized_linear_model": "GeneralizedLinearModel",
+        "estimators.kmeans": "KMeans",
+        "estimators.cox": "Cox",
+        "estimators.kaplan_meier": "KaplanMeier",
+        "estimators.log_rank": "LogRank",
+        "estimators.network_classifier": "NetworkClassifier",
+        "estimators.logistic_regression": "LogisticRegression",
+        "estimators.linear_regression": "LinearRegression",
+        "estimators.cca": "CCA",
+        "estimators.multi_cca": "MultiCCA",
+        "estimators.pls": "PLS",
+        "estimators.correlation": "Correlation",
+        "estimators.mixture_model": "MixtureModel",
+        "estimators.contrasts": "GroupContrast MassUnivariate",
+        "estimators.harmonise": "Harmonise",
+        "estimators.heterogeneity": "Heterogeneity",
+        "estimators.summary": "Summary",
+        "estimators.topic_model": "TopicModel",
+        "estimators.torch_classifier": "TorchClassifier",
+    }.items()
+    for name in names.split()
 }
 
 if TYPE_CHECKING:
     from dpcape.analyses.scaling import Quantile
-    from dpcape.estimators import (
-        CCA,
-        PCA,
-        PLS,
-        Correlation,
-        Cox,
-        GeneralizedLinearModel,
-        GroupContrast,
-        Harmonise,
-        Heterogeneity,
-        JointICA,
-        KaplanMeier,
-        KMeans,
-        LinearRegression,
-        LogisticRegression,
-        LogRank,
-        MassUnivariate,
-        Mean,
-        MixtureModel,
-        MultiCCA,
-        NetworkClassifier,
-        PolynomialLoss,
-        Summary,
-        TopicModel,
-        TorchClassifier,
-    )
-    from dpcape.federation import Federation
+    from dpcape.estimators.cca import CCA
+    from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
+    from dpcape.estimators.correlation import Correlation
+    from dpcape.estimators.cox import Cox
+    from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel
+    from dpcape.estimators.harmonise import Harmonise
+    from dpcape.estimators.heterogeneity import Heterogeneity
+    from dpcape.estimators.joint_ica import JointICA
+    from dpcape.estimators.kaplan_meier import KaplanMeier
+    from dpcape.estimators.kmeans import KMeans
+    from dpcape.estimators.linear_regression import LinearRegression
+    from dpcape.estimators.log_rank import LogRank
+    from dpcape.estimators.logistic_regression import LogisticRegression
+    from dpcape.estimators.mean import Mean
+    from dpcape.estimators.mixture_model import MixtureModel
+    from dpcape.estimators.multi_cca import MultiCCA
+    from dpcape.estimators.network_classifier import NetworkClassifier
+    from dpcape.estimators.pca import PCA
+    from dpcape.estimators.pls import PLS
+    from dpcape.estimators.polynomial_loss import PolynomialLoss
+    from dpcape.estimators.summary import Summary
+    from dpcape.estimators.topic_model import TopicModel
+    from dpcape.estimators.torch_classifier import TorchClassifier
+    from dpcape.federation.federation import Federation
     from dpcape.noise import Replay
-    from dpcape.privacy import Ledger
-    from dpcape.protocols import Cape, Dealer, Exact, Independent, SecureSum
-    from dpcape.records import documents, labelled, rows, subjects, table, views
+    from dpcape.privacy.ledger import Ledger
+    from dpcape.protocols.cape import Cape
+    from dpcape.protocols.dealer import Dealer
+    from dpcape.protocols.exact import Exact
+    from dpcape.protocols.independent import Independent
+    from dpcape.protocols.secure_sum import SecureSum
+    from dpcape.records import labelled, rows, views
     from dpcape.records.readers.sql import sql
-    from dpcape.schema import Schema
+    from dpcape.records.typed_table import table
+    from dpcape.records.words_and_series import documents, subjects
+    from dpcape.schema.schema import Schema
     from dpcape.site.in_process import in_process
     from dpcape.statistics.bases import Atlas, Template
     from dpcape.statistics.cosines import Cosines

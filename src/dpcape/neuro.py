@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dpcape.arrays import BoolArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter
-from dpcape.records import Subjects, subjects
+from dpcape.records.kinds import Subjects
 from dpcape.records.readers.nifti import voxel_names
+from dpcape.records.words_and_series import subjects
 
 Untyped: TypeAlias = Any
 """Object of nibabel or nilearn, which have no types."""

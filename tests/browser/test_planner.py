@@ -15,8 +15,8 @@ from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
 from dpcape.planning.outline import outline
-from dpcape.planning.page import write_planner
-from dpcape.study import Study
+from dpcape.planning.page.planner_page import write_planner
+from dpcape.study.study import Study
 
 pytestmark = pytest.mark.browser
 

@@ -21,7 +21,7 @@ from dpcape.planning.curves import scenarios
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.planning.measures import expected_word, measure_of
-from dpcape.planning.page import write_planner
+from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
 from dpcape.planning.study_plan import plan_study, plans_of, terms_of
 from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of

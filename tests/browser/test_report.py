@@ -14,7 +14,7 @@ from dpcape.guarantee.card import card_html
 from dpcape.guarantee.card_content import card_of
 from dpcape.guarantee.card_ledger import Spent
 from dpcape.runs.in_process import run_in_process
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 pytestmark = pytest.mark.browser
 TEXT = """\

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape.factor_release.risk_page import risk_page
 
 pytestmark = pytest.mark.browser

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from dpcape.cli import main
 from dpcape.privacy.ledger import Charge
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
-from dpcape.steward import StewardServer
-from dpcape.study import Study
+from dpcape.steward.server import StewardServer
+from dpcape.study.study import Study
 
 pytestmark = pytest.mark.browser
 

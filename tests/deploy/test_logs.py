@@ -19,12 +19,12 @@ from dpcape import Replay
 from dpcape.cli import main
 from dpcape.errors import DpcapeError
 from dpcape.runs.in_process import run_in_process
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.client import VaultClient
 from dpcape.site.vault.log_lines import ENGINE_MARK, ServiceLog, VaultFormatter
 from dpcape.site.vault.server import VaultSettings
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, decode_reply, signed
 
 SITES = ("lima", "lyon", "oslo")

@@ -24,7 +24,7 @@ from dpcape.engines.flare.submit import Listener, compute
 from dpcape.runs.folder import RunFolder
 from dpcape.site.folder import SiteFolder
 from dpcape.site.tls import certificate_request
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.transport import Transport
 
 from .accounts import engine_environment

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from dpcape import Dealer, Federation, Replay, in_process
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .consortium import ROWS, SEED, Consortium, registration
 

@@ -13,11 +13,10 @@ from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealt_noise import PAD_BYTES, box_context, parts_of, root_of, signed_box
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
 from dpcape.secure_sum.box import seal
-from dpcape.secure_sum.identity import SIGNATURE_BYTES
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity
 from dpcape.site.site import Site
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.transport import messages as m
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier, Delivery

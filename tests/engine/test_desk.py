@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport import frames
 from dpcape.transport.frames import (
     Ask,

@@ -28,7 +28,7 @@ from dpcape.runs.in_process import run_on_federation
 from dpcape.secure_sum.fixed_point import SHORT_BYTES
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .consortium import N_WIDE, SITES, SUBJECTS, VIEWS, WIDE, Consortium, registration
 

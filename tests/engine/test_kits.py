@@ -22,7 +22,7 @@ from dpcape.engines.flare.kits import FederationFolder, check_names
 from dpcape.engines.flare.workspace import SiteKit
 from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 STUDY = """[study]
 name = "first"

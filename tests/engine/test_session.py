@@ -18,7 +18,7 @@ from dpcape.engines.flare import submit as flare_run
 from dpcape.engines.flare.admin_session import Coordination
 from dpcape.errors import TransportError
 from dpcape.runs.folder import RunFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 STUDY = """[study]
 name = "first"

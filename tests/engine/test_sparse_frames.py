@@ -9,7 +9,7 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Replay, SecureSum, in_process, rows
 from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.in_process import InProcess
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.delivery_status import DeliveryStatus

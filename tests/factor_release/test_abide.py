@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 

@@ -13,12 +13,16 @@ from made_data import factor_data, standardised
 
 import dpcape
 from dpcape.errors import ConvergenceWarning, InvalidParameter
-from dpcape.factor_release import FactorRelease, PrivateFactorModel, choose_n_factors, fit_bundle, read_bundle
 from dpcape.factor_release.alignment import kept_spread
+from dpcape.factor_release.bundle import fit_bundle
+from dpcape.factor_release.bundle_reader import read_bundle
+from dpcape.factor_release.choice_of_factors import choose_n_factors
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import ChainSettings, MarkovChain
 from dpcape.factor_release.markov_chain_files import load_chain, save_chain
 from dpcape.factor_release.posterior import _warn_if_apart, combine
+from dpcape.factor_release.private_factor_model import PrivateFactorModel
 
 N, P, K, TRAIN = 90, 307, 3, 60
 

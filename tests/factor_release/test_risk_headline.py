@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from made_data import factor_data, made_bundle, standardised
 
-from dpcape.factor_release import FactorRelease
 from dpcape.factor_release.attack_result import FIND, MEMBER, AttackResult
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape.factor_release.risk import RiskReport, assess_risk, largest
 from dpcape.factor_release.risk_page import risk_page
 from dpcape.factor_release.risk_words import assumed_words, headline_words, percent

@@ -13,7 +13,7 @@ from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.site.in_process import InProcess, in_process
 from dpcape.site.totals import released_total
-from dpcape.statistics import Statistic
+from dpcape.statistics.statistic import Statistic
 from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site
 from dpcape.transport.transport import Transport
 

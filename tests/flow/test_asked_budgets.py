@@ -14,7 +14,7 @@ import pytest
 from dpcape import Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows
 from dpcape.errors import InvalidParameter, ProtocolError, UtilityWarning
 from dpcape.privacy.unused_epsilon import unused_epsilons
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 SIZES = {"lima": 400, "lyon": 900, "oslo": 300, "pune": 400}
 ASKED = {"lima": 1.0, "lyon": 2.0, "oslo": 3.0, "pune": 4.0}

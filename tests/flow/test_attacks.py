@@ -15,10 +15,11 @@ import pytest
 from dpcape import Cape, Dealer, Federation, Replay, SecureSum, in_process, rows
 from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.privacy.calibration import plan_release
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape.protocols.secure_session import EPOCH_ROUNDS
 from dpcape.site.in_process import InProcess
-from dpcape.statistics import Statistic, first_moments, second_moment
+from dpcape.statistics.moments import first_moments, second_moment
+from dpcape.statistics.statistic import Statistic
 from dpcape.transport import messages as m
 from dpcape.transport.messages import decode_from_site, decode_to_site, encode
 

@@ -13,9 +13,8 @@ from dpcape import Replay
 from dpcape.errors import ProtocolError
 from dpcape.protocols.dealt_noise import PAD_BYTES, box_context, key_statement, parts_of
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
 from dpcape.secure_sum.box import BoxKey
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 from dpcape.transport import messages as m
 from dpcape.transport.messages import decode_from_site, encode
 

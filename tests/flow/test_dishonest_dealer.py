@@ -16,7 +16,7 @@ from dpcape.protocols import dealt_noise
 from dpcape.protocols.dealt_noise import MODULUS, checksum, pads, sums_to_zero
 from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.site.in_process import InProcess
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.transport import messages as m
 from dpcape.transport.messages import decode_from_site, encode
 

@@ -9,10 +9,10 @@ import pytest
 
 from dpcape import PCA, Cape, Dealer, Federation, Independent, SecureSum
 from dpcape.errors import ProtocolError, SiteLost
-from dpcape.federation import Allowance
-from dpcape.privacy import mu_of
+from dpcape.federation.allowance import Allowance
 from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.statistics import second_moment
+from dpcape.privacy.gaussian import mu_of
+from dpcape.statistics.moments import second_moment
 
 from .lines import LosingLine, Loss, exact_steps, example_rows, line_of, own_noise
 

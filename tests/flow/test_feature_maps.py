@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, NetworkClassifier, Replay, in_process, labelled
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import FeatureMap, known_map, linear_gradient
-from dpcape.statistics.feature_maps import _MAPS, feature_map
+from dpcape.statistics.feature_maps import _MAPS, FeatureMap, feature_map, known_map
+from dpcape.statistics.gradients import linear_gradient
 
 Vector = NDArray[np.float64]
 

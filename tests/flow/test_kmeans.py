@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, KMeans, Replay, in_process, rows
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import cluster_sums, reduced_cluster_sums
+from dpcape.statistics.clusters import cluster_sums, reduced_cluster_sums
 
 Vector = NDArray[np.float64]
 TRUTH = np.array([[0.6, 0.0], [-0.3, 0.5], [-0.3, -0.5]])

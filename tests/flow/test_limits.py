@@ -12,7 +12,8 @@ import pytest
 from dpcape import PCA, Cape, Federation, Independent, Ledger, in_process, rows
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import fourth_moment, second_moment
+from dpcape.statistics.fourth_moments import fourth_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.transport import limits
 
 WIDE = 60_000

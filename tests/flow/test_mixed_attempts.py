@@ -13,8 +13,11 @@ from dpcape import Cape, Federation, Replay, in_process, rows
 from dpcape.protocols import cape
 from dpcape.protocols.cape import agreement
 from dpcape.protocols.secure_session import words_of
-from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum, to_ring
-from dpcape.statistics import first_moments
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.fixed_point import from_ring, to_ring
+from dpcape.secure_sum.masking import retry_sum
+from dpcape.secure_sum.session import Session
+from dpcape.statistics.moments import first_moments
 from dpcape.transport.messages import (
     Array,
     Correct,

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from dpcape import Cape, Exact, Federation, Independent, MixtureModel, Replay, documents, in_process, rows
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import component_error, match_components
-from dpcape.statistics import mixture_step
+from dpcape.statistics.mixture_steps import mixture_step
 
 Array = NDArray[np.float64]
 MEANS = np.array([[0.9, 0.1, 0.0, 0.2], [-0.3, 0.8, 0.2, 0.0], [0.1, -0.2, -0.9, 0.1]])

@@ -12,8 +12,7 @@ from scipy.special import logsumexp
 
 from dpcape import Cape, Exact, Federation, Independent, NetworkClassifier, Replay, in_process, labelled
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import deep_gradient, network_gradient
-from dpcape.statistics.gradients import DeepGradient, layers_of, n_weights
+from dpcape.statistics.gradients import DeepGradient, deep_gradient, layers_of, n_weights, network_gradient
 
 Vector = NDArray[np.float64]
 

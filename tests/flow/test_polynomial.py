@@ -16,9 +16,9 @@ from dpcape.errors import InvalidParameter
 from dpcape.estimators.polynomial_loss import minimise_in_ball
 from dpcape.facts import PublicFacts
 from dpcape.postprocessing.polynomial import PackedPolynomial
-from dpcape.statistics import RecordLoss, known_loss, polynomial_coefficients
-from dpcape.statistics.losses import LinearPredictorLoss
+from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.monomials import monomials, multiplicities, powers
+from dpcape.statistics.polynomials import polynomial_coefficients
 
 Vector = NDArray[np.float64]
 

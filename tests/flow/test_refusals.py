@@ -16,10 +16,10 @@ from dpcape import Cape, Dealer, Exact, Federation, Independent, Ledger, Replay,
 from dpcape.errors import AllowanceExceeded, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import ProtocolSettings, Terms
-from dpcape.protocols import Protocol
-from dpcape.secure_sum import Identity
+from dpcape.protocols.protocol import Protocol
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.site import Site
-from dpcape.statistics import first_moments, second_moment
+from dpcape.statistics.moments import first_moments, second_moment
 from dpcape.transport import messages as m
 from dpcape.transport.messages import decode_from_site, encode
 

@@ -25,7 +25,7 @@ from dpcape import (
 )
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import log_loss, squared_loss
-from dpcape.statistics import regression_moment
+from dpcape.statistics.regression_moment import regression_moment
 
 Vector = NDArray[np.float64]
 FIVE = Cape(n_colluding=1)

@@ -14,7 +14,7 @@ from dpcape.cli import main
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.protocols.secure_session import session_config
 from dpcape.secure_sum.graph import masking_graph
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 
 from .lines import LosingLine, Loss, example_rows, line_of
 from .test_drop_outs import check_sum, open_allowance

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from dpcape import Cape, Exact, Federation, Independent, Replay, TopicModel, documents, in_process, rows
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import component_error, match_components
-from dpcape.statistics import word_pairs, word_triples
 from dpcape.statistics.packing import pack, pack_tensor
+from dpcape.statistics.word_moments import word_pairs, word_triples
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "newsgroups20_bow.npz"

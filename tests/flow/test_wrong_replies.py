@@ -11,12 +11,12 @@ import pytest
 from dpcape import Cape, Dealer, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.noise import NoiseSource
-from dpcape.protocols import Protocol
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
+from dpcape.protocols.protocol import Protocol
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.in_process import InProcess
 from dpcape.site.site import Site
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.transport import messages as m
 from dpcape.transport.messages import decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Transport

@@ -7,7 +7,7 @@ from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.guarantee.card import Spent, card_html, card_of, card_text
 from dpcape.planning.consortium import Consortium as Setting
-from dpcape.planning.page import write_planner
+from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.planned import options_of, releases_of
 from dpcape.planning.study_plan import plan_study
 from dpcape.privacy.ledger import Charge
@@ -18,11 +18,11 @@ from dpcape.runs.in_process import run_in_process
 from dpcape.site import hash_chain
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
-from dpcape.statistics import first_moments, second_moment
+from dpcape.statistics.moments import first_moments, second_moment
 from dpcape.statistics.statistic import _KNOWN as KNOWN_STATISTICS
 from dpcape.statistics.statistic import _load_all
 from dpcape.steward.pages import Pages
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport import messages
 from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing

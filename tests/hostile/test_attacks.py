@@ -27,7 +27,7 @@ from dpcape.runs.folder import RunFolder
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.landlock import abi
 from dpcape.site.vault.self_test import Probes, succeeded
-from dpcape.steward import StewardServer
+from dpcape.steward.server import StewardServer
 
 from .attacked import HERE, Attacked
 

@@ -22,8 +22,8 @@ from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import Terms
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.processes import adopt_descendants, descendants, end_descendants
-from dpcape.statistics import first_moments, second_moment
-from dpcape.study import Study
+from dpcape.statistics.moments import first_moments, second_moment
+from dpcape.study.study import Study
 from dpcape.transport.messages import (
     FromSite,
     Open,

@@ -20,12 +20,12 @@ import numpy as np
 import psutil
 import pytest
 
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault import server
 from dpcape.site.vault.client import VaultClient, VaultGone
 from dpcape.site.vault.server import MAX_LINES, VaultSettings
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, Reply, decode_reply, signed, split
 from dpcape.transport.messages import Describe, Described, decode_from_site, encode
 

@@ -14,8 +14,8 @@ from dpcape.analyses.joint_ica import least_subjects
 from dpcape.datasets import simulated_fmri
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.privacy import mu_of
-from dpcape.statistics import fourth_moment
+from dpcape.privacy.gaussian import mu_of
+from dpcape.statistics.fourth_moments import fourth_moment
 
 K, SHAPE = 4, (8, 8)
 

@@ -11,20 +11,17 @@ from hypothesis import strategies as st
 
 from dpcape import subjects
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import (
-    build,
-    fourth_moment,
-    infomax_scores,
-    reduced_second_moment,
+from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
+from dpcape.statistics.infomax_scores import GhostStep, infomax_scores
+from dpcape.statistics.reduced import kept_subjects
+from dpcape.statistics.statistic import build
+from dpcape.statistics.subject_moments import (
     subject_covariance,
-    subject_infomax,
     subject_log_covariance,
-    subject_polish,
     subject_projector,
     subject_tensor,
 )
-from dpcape.statistics.infomax_scores import GhostStep
-from dpcape.statistics.reduced import kept_subjects
+from dpcape.statistics.subject_scores import subject_infomax, subject_polish
 from dpcape.transport.messages import decode_public, public_arrays
 
 WIDTH, FEW = 6, 3

@@ -12,7 +12,8 @@ from scipy.optimize import linear_sum_assignment
 
 from dpcape import Cosines, Exact, Federation, Independent, JointICA, Replay, Template, in_process, subjects
 from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.statistics import build, fourth_moment
+from dpcape.statistics.fourth_moments import fourth_moment
+from dpcape.statistics.statistic import build
 
 Vector = NDArray[np.float64]
 SHAPE, WIDE, N_SOURCES = (12, 12), 144, 3

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from dpcape import CCA, PCA, Cape, Exact, Federation, Independent, MultiCCA, Replay, in_process, views
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import build
+from dpcape.statistics.statistic import build
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 

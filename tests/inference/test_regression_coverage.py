@@ -24,7 +24,7 @@ from dpcape.estimators.regression_rounds import Asked, Coefficients, linear_infe
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.privacy.gaussian import mu_of
-from dpcape.statistics import build
+from dpcape.statistics.statistic import build
 
 Vector = NDArray[np.float64]
 LEVEL = 1e-4

@@ -38,7 +38,7 @@ from dpcape import (
 )
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import VERSION
 from dpcape.transport.transport import Passing
 

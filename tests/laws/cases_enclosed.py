@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpcape import rows
 from dpcape.arrays import FloatArray
-from dpcape.statistics import Extent, Statistic, known
-from dpcape.statistics.extent import rounding_in_blocks
+from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.statistics.statistic import Statistic, known
 
 from .cases_moments import _clipped
 from .statistic_case import Case

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from dpcape.statistics import NetworkModule
-from dpcape.statistics.modules import _MODULES, register_module
+from dpcape.statistics.modules import _MODULES, NetworkModule, register_module
 
 Vector = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from dpcape import Atlas, Cosines, Template, rows
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import build
 from dpcape.statistics.bases import as_basis, as_view_bases, basis_from
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.basis_moments import of_basis
+from dpcape.statistics.statistic import build
 from dpcape.statistics.view_bases import Columns, SideBySide
 
 Vector = NDArray[np.float64]

@@ -13,7 +13,7 @@ from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.cape import agreement
 from dpcape.protocols.secure_session import request_digest, session_config
-from dpcape.statistics import centred_moments
+from dpcape.statistics.moments import centred_moments
 from dpcape.transport.messages import Request
 
 PROTOCOL = Cape(n_colluding=1)

@@ -19,9 +19,9 @@ from dpcape.facts import PublicFacts
 from dpcape.formula import Formula
 from dpcape.planning.measures import MEASURES
 from dpcape.planning.page.schedule_script import schedule_script, traced
-from dpcape.protocols import PROTOCOLS
+from dpcape.protocols.registry import PROTOCOLS
 from dpcape.report.model_sections import MAPS, SECTIONS
-from dpcape.statistics import statistic_class
+from dpcape.statistics.statistic import statistic_class
 
 OWN = list(own_analyses().values())
 NAMES = [analysis.name for analysis in OWN]

@@ -150,7 +150,7 @@ def test_a_failed_block_is_not_counted_and_the_result_is_divided_by_what_was() -
 
 
 def test_a_federation_encloses_foreign_statistics_and_leaves_own_ones() -> None:
-    from dpcape.statistics import first_moments
+    from dpcape.statistics.moments import first_moments
 
     there = in_process({"lyon": rows(DATA, bound=BOUND)})
     federation = Federation(there, protocol=Exact(), enclosure=Enclosure(package="laws", block=5))

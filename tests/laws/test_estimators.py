@@ -16,9 +16,10 @@ from sklearn.exceptions import NotFittedError
 import dpcape
 from dpcape import PCA, Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows, views
 from dpcape.errors import InvalidParameter, SiteLost
-from dpcape.estimators import CCA, FederatedEstimator
+from dpcape.estimators.cca import CCA
+from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.model_files import plain_value
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 
 from .estimator_case import EstimatorCase, all_estimators
 

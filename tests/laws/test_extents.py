@@ -13,19 +13,14 @@ from dpcape import labelled, rows
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.formula import Formula, computed
-from dpcape.statistics import (
-    Statistic,
-    centred_moments,
-    extent_of,
-    network_gradient,
-    regression_moment,
-    statistic_class,
-    whitened_third_moment,
-)
 from dpcape.statistics import statistic as base
 from dpcape.statistics.bases import basis_from
-from dpcape.statistics.gradients import outputs_for
+from dpcape.statistics.gradients import network_gradient, outputs_for
+from dpcape.statistics.moments import centred_moments
 from dpcape.statistics.polynomials import loss_numbers
+from dpcape.statistics.regression_moment import regression_moment
+from dpcape.statistics.statistic import Statistic, extent_of, statistic_class
+from dpcape.statistics.third_moments import whitened_third_moment
 
 from .statistic_case import Case, all_cases
 

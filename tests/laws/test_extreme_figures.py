@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
-from dpcape.privacy import delta_of, epsilon_of, mu_of
-from dpcape.privacy.gaussian import SMALLEST_DELTA
+from dpcape.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of, mu_of
 from dpcape.privacy.terms import printed_epsilon
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 law = settings(max_examples=150, deadline=None, derandomize=True)
 small_epsilons = st.floats(-16, -2.01).map(lambda exponent: 10.0**exponent)

@@ -34,8 +34,8 @@ from dpcape.formula import (
     sqrt,
     written,
 )
-from dpcape.statistics import extent_of
 from dpcape.statistics import statistic as base
+from dpcape.statistics.statistic import extent_of
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which evaluates the JavaScript, is not installed")

@@ -25,7 +25,7 @@ from dpcape import (
 )
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.federation.allowance import NOT_COUNTED
-from dpcape.statistics import histogram, second_moment
+from dpcape.statistics.moments import histogram, second_moment
 from dpcape.statistics.regression_moment import RegressionMoment
 
 from .statistic_case import all_cases

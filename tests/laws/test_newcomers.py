@@ -33,9 +33,10 @@ from dpcape import (
     views,
 )
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
-from dpcape.factor_release import FactorRelease, PrivateFactorModel
-from dpcape.privacy import Ledger
+from dpcape.factor_release.factor_release import FactorRelease
+from dpcape.factor_release.private_factor_model import PrivateFactorModel
 from dpcape.privacy.inference import most_hits, most_right
+from dpcape.privacy.ledger import Ledger
 
 from .estimator_case import EstimatorCase, all_estimators
 

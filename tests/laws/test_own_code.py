@@ -16,9 +16,11 @@ from dpcape.facts import PublicFacts
 from dpcape.formula import Number
 from dpcape.site import statistic_laws
 from dpcape.site.totals import total_of
-from dpcape.statistics import RecordLoss, Statistic, block_search, known, known_loss, polynomial_coefficients
+from dpcape.statistics import block_search
 from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.polynomials import checked_diameter
+from dpcape.statistics.losses import RecordLoss, known_loss
+from dpcape.statistics.polynomials import checked_diameter, polynomial_coefficients
+from dpcape.statistics.statistic import Statistic, known
 from dpcape.testing import check_loss, check_statistic
 
 from .statistic_case import all_cases

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 import dpcape
 from dpcape.errors import InvalidParameter
-from dpcape.planning.page import write_planner
+from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.page.protocol_table import protocol_options
 from dpcape.privacy.calibration import worst_exposures
 from dpcape.privacy.terms import ProtocolSettings
-from dpcape.protocols import PARAMETERS, PLANNABLE, PROTOCOLS, Protocol, from_settings, make_protocol, protocol_of
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.registry import PARAMETERS, PLANNABLE, PROTOCOLS, from_settings, make_protocol, protocol_of
 from dpcape.report.plots import curves
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 ROOT = Path(__file__).parents[2]
 each_protocol = pytest.mark.parametrize("name", PROTOCOLS)

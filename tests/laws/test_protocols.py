@@ -16,14 +16,16 @@ from scipy import stats
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Replay, SecureSum, in_process, rows
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.federation import Allowance
+from dpcape.federation.allowance import Allowance
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings
-from dpcape.protocols import Protocol, from_settings
-from dpcape.secure_sum import zero_sum_share
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.registry import from_settings
+from dpcape.secure_sum.fixed_point import zero_sum_share
 from dpcape.site.totals import released_total
-from dpcape.statistics import Statistic, first_moments, second_moment
+from dpcape.statistics.moments import first_moments, second_moment
+from dpcape.statistics.statistic import Statistic
 
 ALPHA = 1e-6
 PROTOCOLS = [

@@ -14,8 +14,8 @@ import pytest
 from dpcape import PCA, Federation, Independent, LinearRegression, Replay, in_process, labelled, rows, views
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.scaling import Scaling, centre_from, lengths_hidden, radius_from, scale_from, top_of
-from dpcape.statistics import build
 from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
+from dpcape.statistics.statistic import build
 
 from .statistic_case import Case, all_cases
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
 from dpcape.records import rows
-from dpcape.schema import Column, Schema
-from dpcape.schema.column import _code
+from dpcape.schema.column import Column, _code
+from dpcape.schema.schema import Schema
 
 TOML = """
 [columns.age]

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from dpcape import CCA, PCA, Cape, Exact, Federation, Independent, Replay, in_process, labelled, rows, subjects, views
 from dpcape.errors import InvalidParameter
 from dpcape.guarantee.guarantee import IN_SINGLE, SAME_ORDER
-from dpcape.statistics import build, extent_of, second_moment
 from dpcape.statistics.extent import SINGLE_BLOCKS, SINGLE_ROWS
+from dpcape.statistics.moments import second_moment
+from dpcape.statistics.statistic import build, extent_of
 
 Vector = NDArray[np.float64]
 GAMMA = (SINGLE_ROWS + 8) * 2.0**-24 / (1 - (SINGLE_ROWS + 8) * 2.0**-24)
@@ -391,7 +392,7 @@ bound = 1.0
 
 
 def test_studies_are_in_double_precision_unless_they_say_otherwise(tmp_path: Path) -> None:
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
     file = tmp_path / "rows.npy"
     np.save(file, _data(np.float32)["lyon"])

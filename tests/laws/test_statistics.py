@@ -17,9 +17,11 @@ from scipy.optimize import minimize
 from dpcape import rows
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.statistics import build, centred_moments, first_moments, outer_products, second_moment
+from dpcape.statistics import outer_products
 from dpcape.statistics import statistic as base
+from dpcape.statistics.moments import centred_moments, first_moments, second_moment
 from dpcape.statistics.packing import pack, packed_size, unpack
+from dpcape.statistics.statistic import build
 
 from .statistic_case import Case, all_cases
 

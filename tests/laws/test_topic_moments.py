@@ -15,16 +15,10 @@ from scipy.sparse import csr_array
 
 from dpcape import documents, rows
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import (
-    build,
-    third_moment,
-    whitened_third_moment,
-    whitened_word_triples,
-    word_pairs,
-    word_shares,
-    word_triples,
-)
 from dpcape.statistics.packing import pack_tensor, unpack_tensor
+from dpcape.statistics.statistic import build
+from dpcape.statistics.third_moments import third_moment, whitened_third_moment
+from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 Array = NDArray[np.float64]
 WORD_VECTORS = np.array([[1.0, 0.2], [-0.7, 1.1], [0.3, -0.9], [0.5, 0.5]])

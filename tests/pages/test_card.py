@@ -35,7 +35,7 @@ from dpcape.privacy.collusion import epsilons_by_colluders
 from dpcape.privacy.gaussian import delta_of, epsilon_of
 from dpcape.privacy.inference import most_hits, most_right
 from dpcape.privacy.terms import epsilon_reserve, tail_reserve
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 
 from .html_reader import read_html
 

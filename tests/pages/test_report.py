@@ -38,8 +38,8 @@ from dpcape.report.result_figures import FIGURES
 from dpcape.report.results import HEADER
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
-from dpcape.statistics import second_moment
-from dpcape.study import Study
+from dpcape.statistics.moments import second_moment
+from dpcape.study.study import Study
 from dpcape_papers.experiments.curves import COLOURS as SCHEMES
 
 from .html_reader import Node, data_of, read_html

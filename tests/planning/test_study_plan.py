@@ -37,10 +37,10 @@ from dpcape.analyses.release import AT_MOST, RELATIVE
 from dpcape.analyses.release import EXACT as EXACT_SCALES
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.planning import Declared
 from dpcape.planning.consortium import Consortium as Setting
+from dpcape.planning.declared import Declared
 from dpcape.planning.federation_plan import rehearsed
-from dpcape.planning.page import write_planner
+from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.planned import releases_of
 from dpcape.planning.study_plan import plan_study
 from dpcape.privacy.ledger import Ledger

@@ -16,7 +16,10 @@ from click.testing import CliRunner, Result
 
 from dpcape import Replay
 from dpcape.analyses.description import VERIFIED
-from dpcape.audit import ADVERSARIES, CASES, Adversary, AuditResult, audit, lower_bounds
+from dpcape.audit.adversaries import ADVERSARIES, Adversary
+from dpcape.audit.audit import AuditResult, audit
+from dpcape.audit.bounds import lower_bounds
+from dpcape.audit.cases import CASES
 from dpcape.cli import main
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.privacy.gaussian import mu_of

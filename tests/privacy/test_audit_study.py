@@ -18,19 +18,18 @@ from click.testing import CliRunner, Result
 
 from dpcape import Replay
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.audit import StudyAudit, audit_study
 from dpcape.audit.messages import differences
 from dpcape.audit.neighbours import Neighbours
-from dpcape.audit.study_audit import compared_messages
+from dpcape.audit.study_audit import StudyAudit, audit_study, compared_messages
 from dpcape.audit.study_case import NumbersHeld, numbers_per_unit, study_case
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.site.site import Site
-from dpcape.statistics import RecordLoss, known_loss
-from dpcape.study import Study
+from dpcape.statistics.losses import RecordLoss, known_loss
 from dpcape.study.data import read_data
 from dpcape.study.made_up import MadeUp
+from dpcape.study.study import Study
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
 HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}

@@ -21,7 +21,7 @@ import pytest
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
 from dpcape.errors import DpcapeWarning
 from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 
 EPSILON, DELTA = 1.0, 1e-5
 PROTOCOLS: dict[str, Protocol] = {

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from dpcape import Federation, Independent, Mean, in_process, rows, subjects
 from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.privacy import Charge, Ledger, Unit, compose, epsilon_of, mu_of
-from dpcape.privacy.ledger import spent_epsilon
+from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
+from dpcape.privacy.ledger import Charge, Ledger, spent_epsilon
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
-from dpcape.statistics import second_moment
+from dpcape.privacy.unit import Unit
+from dpcape.statistics.moments import second_moment
 
 DELTA = 1e-5
 law = settings(max_examples=80, deadline=None, derandomize=True)

@@ -17,8 +17,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from dpcape.secure_sum import AggregatorEpoch, Opening, SeedShares, shamir
+from dpcape.secure_sum import shamir
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.secure_sum.keystream import masked
+from dpcape.secure_sum.messages import Opening, SeedShares
 from dpcape.secure_sum.offers import COVER, KEY, SUM, entry, secret_at, share_at
 from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpcape.secure_sum import RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
 from dpcape.secure_sum.transcript import digest
 
 from .consortium import Consortium

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.secure_sum import AggregatorEpoch, Opening, RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.secure_sum.messages import Opening
 
 from .consortium import Consortium, added, change, flipped
 

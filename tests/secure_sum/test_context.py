@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
 
 from .adversary import Adversary
 from .consortium import Consortium, Vectors, added

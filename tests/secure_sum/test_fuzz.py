@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import AggregatorEpoch, Hello, Offer, Opening, RecoverRound, SeedShares
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
 
 from .consortium import Consortium, added
 

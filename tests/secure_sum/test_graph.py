@@ -19,7 +19,8 @@ import pytest
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
 from dpcape.protocols.secure_session import enough_neighbours
-from dpcape.secure_sum import Config, RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.config import Config
 from dpcape.secure_sum.graph import MARGIN, MaskingGraph, is_certified, masking_graph
 
 from .consortium import Consortium, added

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
 from dpcape.secure_sum.graph import MaskingGraph, masking_graph
 from dpcape.secure_sum.links import make_hello
 from dpcape.secure_sum.offers import COVER, KEY, SUM

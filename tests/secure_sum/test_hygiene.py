@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 
 from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
-from dpcape.secure_sum import Identity, RecoverRound, fingerprint_of, keystream, offers
-from dpcape.secure_sum.identity import verify
+from dpcape.secure_sum import keystream, offers
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.identity import Identity, fingerprint_of, verify
 
 from .consortium import Consortium
 

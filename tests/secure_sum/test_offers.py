@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 import dpcape.secure_sum.offers as offers_module
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import Offer, shamir
+from dpcape.secure_sum import shamir
+from dpcape.secure_sum.messages import Offer
 from dpcape.secure_sum.offers import offer_body
 
 from .consortium import Consortium, change, flipped

@@ -18,7 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum import AggregatorEpoch, Offer, Opening, RecoverRound, SeedShares
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.secure_sum.messages import Offer, Opening, SeedShares
 
 from .consortium import Consortium, Vectors, added
 

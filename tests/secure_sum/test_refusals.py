@@ -14,7 +14,8 @@ from __future__ import annotations
 import pytest
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import Opening, RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.messages import Opening
 
 from .consortium import Consortium
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.secure_sum import retry_sum
 from dpcape.secure_sum.keystream import masked
+from dpcape.secure_sum.masking import retry_sum
 from dpcape.secure_sum.transcript import digest
 
 from .consortium import Consortium, added

@@ -19,7 +19,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum import AggregatorEpoch, RecoverRound
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.secure_sum.keystream import masked
 from dpcape.secure_sum.offers import KEY, SUM, check_offers, entry
 from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key

@@ -17,7 +17,10 @@ import msgspec
 import pytest
 
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.secure_sum import Config, Hello, Identity, Session
+from dpcape.secure_sum.config import Config
+from dpcape.secure_sum.identity import Identity
+from dpcape.secure_sum.messages import Hello
+from dpcape.secure_sum.session import Session
 from dpcape.secure_sum.transcript import digest
 
 from .consortium import Consortium, change, flipped

@@ -7,11 +7,11 @@ from pathlib import Path
 from dpcape import Federation
 from dpcape.noise import OsNoise
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.site.site import Site
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 SITES = ("lima", "lyon", "oslo")
 

@@ -16,7 +16,7 @@ from dpcape.steward.decisions import present
 from dpcape.steward.ledger_rows import lines
 from dpcape.steward.ledger_view import LedgerView
 from dpcape.steward.pages import Pages
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 STUDY = """[study]
 name = "dealt"

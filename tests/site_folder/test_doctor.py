@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dpcape.cli.diagnosis import examine
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 TEXT = """
 [study]

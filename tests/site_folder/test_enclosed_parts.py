@@ -19,7 +19,7 @@ from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import in_process
 from dpcape.site.vault.server import VaultSettings, study_opener
 from dpcape.steward.review import review, review_text
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .parts_package import PACKAGE, forget, install
 

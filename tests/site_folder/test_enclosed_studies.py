@@ -18,7 +18,7 @@ from dpcape.runs.in_process import run_in_process
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.folder import SiteFolder
 from dpcape.steward.review import review, review_text
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import Request
 
 SOURCE = """
@@ -195,9 +195,9 @@ def test_record_by_record_needs_the_stewards_acceptance(folder: Path) -> None:
 
 
 def test_a_site_without_sandboxes_refuses_before_anything_is_charged(folder: Path) -> None:
-    from dpcape.federation import Federation
+    from dpcape.federation.federation import Federation
     from dpcape.protocols.noise_dealer import NoiseDealer
-    from dpcape.secure_sum import Identity
+    from dpcape.secure_sum.identity import Identity
     from dpcape.site.in_process import InProcess
 
     study = study_of(folder)

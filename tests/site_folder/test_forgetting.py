@@ -11,13 +11,13 @@ import pytest
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, SecureSum, in_process, rows
 from dpcape.errors import LedgerRefused, ProtocolError
-from dpcape.federation import Allowance
-from dpcape.privacy import Ledger
+from dpcape.federation.allowance import Allowance
+from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.protocol import Protocol
 from dpcape.site.in_process import InProcess
 from dpcape.site.ledger import Ceiling
 from dpcape.site.site import MOST_OPEN
-from dpcape.statistics import first_moments
+from dpcape.statistics.moments import first_moments
 from dpcape.transport.messages import Describe, Open, decode_from_site, encode
 
 from .consortium import Consortium

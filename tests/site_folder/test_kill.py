@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpcape.errors import LedgerRefused
-from dpcape.privacy import Ledger
+from dpcape.privacy.ledger import Ledger
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import State
 

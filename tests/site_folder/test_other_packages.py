@@ -17,7 +17,7 @@ from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.sources import Sources
 from dpcape.site.vault.server import VaultSettings, study_opener
 from dpcape.steward.review import review
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 SOURCE = """
 import os

@@ -13,13 +13,14 @@ from dpcape import Federation, Mean
 from dpcape.errors import LedgerRefused, ProtocolError
 from dpcape.noise import OsNoise
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity, SignedHead
+from dpcape.secure_sum.identity import Identity
+from dpcape.secure_sum.signed_head import SignedHead
 from dpcape.site.chain_head import Head
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.site.ledger import Ceiling
 from dpcape.site.peer_heads import PeerHeads
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import Described, Open, Refused, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 

@@ -9,7 +9,7 @@ import pytest
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.steward.review import review
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .consortium import Consortium
 

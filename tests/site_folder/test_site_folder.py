@@ -17,9 +17,9 @@ from dpcape.privacy.calibration import plan_release
 from dpcape.site.chain_head import Head, HeadCopy
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.steward.review import review_text
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import Described, Refused, decode_from_site
 
 from .consortium import SITES, TEXT, Consortium

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy import Ledger, epsilon_of
-from dpcape.privacy.ledger import Charge
+from dpcape.privacy.gaussian import epsilon_of
+from dpcape.privacy.ledger import Charge, Ledger
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import Ceiling, State
 

@@ -13,15 +13,16 @@ from click.testing import CliRunner
 
 from dpcape.cli import main
 from dpcape.errors import LedgerRefused, UtilityWarning
-from dpcape.privacy import Charge, Unit, compose, epsilon_of
-from dpcape.privacy.ledger import spent_epsilon
+from dpcape.privacy.gaussian import compose, epsilon_of
+from dpcape.privacy.ledger import Charge, spent_epsilon
+from dpcape.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling, State
 from dpcape.steward.decisions import changes
 from dpcape.steward.ledger_view import LedgerView, objections, spending
 from dpcape.steward.pages import Pages
 from dpcape.steward.review import review, review_text
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 DELTA = 1e-5
 TEXT = """

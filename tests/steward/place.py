@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
-from dpcape.steward import StewardServer
-from dpcape.study import Study
+from dpcape.steward.server import StewardServer
+from dpcape.study.study import Study
 
 TEXT = """
 [study]

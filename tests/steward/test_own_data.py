@@ -17,13 +17,13 @@ from click.testing import CliRunner
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
 from dpcape.noise import Replay
-from dpcape.privacy import Ledger
+from dpcape.privacy.ledger import Ledger
 from dpcape.records.own_check import SENTINELS, check_column
-from dpcape.schema import Column
-from dpcape.secure_sum import Identity
+from dpcape.schema.column import Column
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.site import Site
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import Describe, encode
 from dpcape.transport.request_handler import refusal_of
 

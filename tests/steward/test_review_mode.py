@@ -11,7 +11,7 @@ from dpcape.guarantee.separation import LINES
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault import modes
 from dpcape.steward import review as reviews
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 TEXT = """[study]
 name = "first"

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from dpcape.cli import main
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import text_of
 

@@ -13,12 +13,12 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
 from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.records import Records, Streamed
 from dpcape.records import dask_stream as stream
+from dpcape.records.kinds import Records
+from dpcape.records.streamed import Streamed
 from dpcape.site.site import Site
 from dpcape.site.totals import released_total, total_of
-from dpcape.statistics import second_moment
-from dpcape.statistics.moments import SecondMoment
+from dpcape.statistics.moments import SecondMoment, second_moment
 
 pytest.importorskip("dask")
 pytest.importorskip("pandas")

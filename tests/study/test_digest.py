@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import text_of
 

@@ -10,7 +10,7 @@ import pytest
 from dpcape import NetworkClassifier
 from dpcape.errors import InvalidParameter
 from dpcape.runs.in_process import run_in_process
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import CLASSES, HEAD
 

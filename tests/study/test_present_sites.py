@@ -9,7 +9,7 @@ import pytest
 
 from dpcape import Federation, in_process, rows
 from dpcape.errors import DpcapeError
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 SITES = ("lima", "lyon", "oslo", "pune")
 TEXT = """[study]

@@ -11,9 +11,9 @@ import pytest
 
 from dpcape import rows
 from dpcape.errors import InvalidParameter
-from dpcape.records import Records
+from dpcape.records.kinds import Records
 from dpcape.records.readers.array_files import mapped_arrays
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import HEAD, TABLE
 

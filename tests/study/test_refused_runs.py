@@ -12,7 +12,7 @@ from dpcape import PCA, Exact, Federation, Replay, Schema, in_process, rows, vie
 from dpcape.errors import DpcapeError, DpcapeWarning, InvalidParameter, ProtocolError
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 TEXT = """\
 [study]

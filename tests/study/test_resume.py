@@ -19,14 +19,14 @@ import dpcape.files
 from dpcape import PCA, Federation, Independent, JointICA, KMeans, Replay, SecureSum, in_process, rows, subjects
 from dpcape.cli import main
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
-from dpcape.federation import KeptReleases
+from dpcape.federation.kept_releases import KeptReleases
 from dpcape.federation.rebuilt import ReleaseMissing
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
 from dpcape.site.site import Site
-from dpcape.statistics import first_moments, second_moment
-from dpcape.study import Study
+from dpcape.statistics.moments import first_moments, second_moment
+from dpcape.study.study import Study
 from dpcape.transport.messages import Reopen, decode_from_site, encode
 from dpcape.transport.transport import Passing
 

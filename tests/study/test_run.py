@@ -26,9 +26,9 @@ from dpcape.privacy.calibration import plan_release
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process, run_on_federation
 from dpcape.site.folder import SiteFolder
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape.steward.review import how_noisy, review
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of
 

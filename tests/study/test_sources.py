@@ -16,8 +16,8 @@ from scipy.sparse import csr_array, issparse, save_npz
 
 from dpcape import Schema, documents, labelled, rows, sql, subjects, table, views
 from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.records import Records, Subjects
-from dpcape.study import Study
+from dpcape.records.kinds import Records, Subjects
+from dpcape.study.study import Study
 
 from .texts import HEAD
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dpcape.analyses.registry import own_analyses, variants
 from dpcape.cli import main
 from dpcape.errors import InvalidParameter
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of
 

@@ -21,12 +21,13 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
 from dpcape.errors import InvalidParameter, ProtocolError, UtilityWarning
-from dpcape.records import Records, Streamed
+from dpcape.records.kinds import Records
 from dpcape.records.read_ahead import read_ahead
 from dpcape.records.readers import columnar
+from dpcape.records.streamed import Streamed
 from dpcape.site.site import Site
-from dpcape.statistics import second_moment
-from dpcape.study import Study
+from dpcape.statistics.moments import second_moment
+from dpcape.study.study import Study
 
 from .test_sources import same
 from .texts import HEAD

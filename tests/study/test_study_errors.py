@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.errors import InvalidParameter
-from dpcape.study import Study
 from dpcape.study.remedies import instructs
+from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of
 

@@ -28,7 +28,7 @@ from dpcape import Federation, in_process, labelled
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.noise import Replay
-from dpcape.records import Records
+from dpcape.records.kinds import Records
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.workers import Workers, start_zygote
@@ -36,7 +36,7 @@ from dpcape.site.totals import released_total
 from dpcape.statistics.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
 from dpcape.statistics.modules import module_of
 from dpcape.steward.review import review_text
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]
 # Enough on a busy machine: a late answer counts as zeros.

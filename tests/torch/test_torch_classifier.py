@@ -24,9 +24,9 @@ from dpcape import (
     labelled,
 )
 from dpcape.errors import InvalidParameter
-from dpcape.statistics import known_module, module_gradient, network_gradient
-from dpcape.statistics.gradients import layers_of
-from dpcape.statistics.modules import _MODULES, module_of, module_size
+from dpcape.statistics.gradients import layers_of, network_gradient
+from dpcape.statistics.modules import _MODULES, module_gradient, module_of, module_size
+from dpcape.statistics.torch_modules import known_module
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, Independent, in_process, rows
-from dpcape.privacy import AdversaryView, compose, delta_of, epsilon_of, mu_of
+from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import calibrate, plan_release, worst_exposures
-from dpcape.privacy.gaussian import zcdp_delta_of
-from dpcape.protocols import Cape, Dealer, Protocol, SecureSum
+from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, zcdp_delta_of
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.dealer import Dealer
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.secure_sum import SecureSum
 from dpcape.protocols.zero_sum import zero_sum_view
-from dpcape.statistics import centred_moments, second_moment
+from dpcape.statistics.moments import centred_moments, second_moment
 
 
 def _load(name: str) -> dict[str, Any]:

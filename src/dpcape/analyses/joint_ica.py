@@ -14,9 +14,9 @@ from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_use
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Number, both, choose, computed, either, given, negation, sqrt
-from dpcape.statistics import extent_of
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
+from dpcape.statistics.statistic import extent_of
 
 # Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15

@@ -8,9 +8,8 @@ from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.errors import InvalidParameter
 from dpcape.formula import Formula, written
-from dpcape.statistics import polynomial_coefficients
 from dpcape.statistics.losses import own_losses
-from dpcape.statistics.polynomials import LARGEST_SIZE
+from dpcape.statistics.polynomials import LARGEST_SIZE, polynomial_coefficients
 
 POLYNOMIAL_LOSSES = "dpcape.losses"
 _NOTE = (

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpcape.formula import Condition, Number, Value
-from dpcape.statistics import Extent, extent_of
+from dpcape.statistics.extent import Extent
+from dpcape.statistics.statistic import extent_of
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public

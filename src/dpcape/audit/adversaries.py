@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpcape.protocols import Cape, Dealer, Independent, Protocol, SecureSum
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.dealer import Dealer
+from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.secure_sum import SecureSum
 
 SITES = ("ava", "bob", "cid", "dot")
 VICTIM = SITES[0]

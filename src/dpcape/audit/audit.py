@@ -19,10 +19,10 @@ from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.errors import ProtocolError
 from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
-from dpcape.protocols import Protocol
 from dpcape.protocols.dealt_noise import DEALER
-from dpcape.records import Records
-from dpcape.secure_sum import Identity
+from dpcape.protocols.protocol import Protocol
+from dpcape.records.kinds import Records
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.site import Site
 from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.transport.messages import Agreed, Open, decode_from_site, encode

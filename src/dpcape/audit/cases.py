@@ -15,10 +15,13 @@ from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
 from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES, VICTIM
-from dpcape.federation import Federation
+from dpcape.federation.federation import Federation
 from dpcape.planning.estimator import Estimator
-from dpcape.protocols import Protocol
-from dpcape.records import Records, documents, labelled, rows, subjects, table, views
+from dpcape.protocols.protocol import Protocol
+from dpcape.records import labelled, rows, views
+from dpcape.records.kinds import Records
+from dpcape.records.typed_table import table
+from dpcape.records.words_and_series import documents, subjects
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.transport import Transport
 

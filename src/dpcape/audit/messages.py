@@ -11,7 +11,7 @@ from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
 from dpcape.errors import DpcapeError, DpcapeWarning
 from dpcape.noise import Replay
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape.site.in_process import in_process
 from dpcape.transport.messages import Described, decode_from_site
 from dpcape.transport.transport import Passing, Transport

@@ -19,7 +19,7 @@ from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.dealt_noise import DEALER
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport import messages as m
 
 

@@ -11,10 +11,9 @@ from dpcape.errors import UtilityWarning
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.noise import Replay
 from dpcape.privacy.terms import Terms
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape.site.in_process import in_process
-from dpcape.statistics import build
-from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.statistic import AnyStatistic, build
 from dpcape.transport.messages import Draw, Open, Request, Submit, decode_public, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 

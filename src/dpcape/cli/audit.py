@@ -13,13 +13,15 @@ import click
 from click.core import ParameterSource
 
 from dpcape.errors import InvalidParameter
-from dpcape.protocols import PLANNABLE
 from dpcape.protocols.dealt_noise import DEALER
+from dpcape.protocols.registry import PLANNABLE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dpcape.audit import Adversary, AuditResult, Case
+    from dpcape.audit.adversaries import Adversary
+    from dpcape.audit.audit import AuditResult
+    from dpcape.audit.cases import Case
     from dpcape.noise import NoiseSource
 
 _TRIALS = 100_000
@@ -70,8 +72,9 @@ def audit(
     of the shape it declares; everything that sites send except noisy vectors is compared between neighbouring data
     sets.
     """
-    from dpcape.audit import ADVERSARIES, CASES
-    from dpcape.audit import audit as attacked
+    from dpcape.audit.adversaries import ADVERSARIES
+    from dpcape.audit.audit import audit as attacked
+    from dpcape.audit.cases import CASES
 
     if listing:
         _list()
@@ -197,7 +200,8 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
 
 
 def _list() -> None:
-    from dpcape.audit import ADVERSARIES, CASES
+    from dpcape.audit.adversaries import ADVERSARIES
+    from dpcape.audit.cases import CASES
 
     click.echo("analyses: " + ", ".join(CASES))
     click.echo("adversaries:")

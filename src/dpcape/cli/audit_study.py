@@ -13,9 +13,9 @@ from dpcape.errors import InvalidParameter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dpcape.audit import StudyAudit
+    from dpcape.audit.study_audit import StudyAudit
     from dpcape.noise import NoiseSource
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 
 def audit_study_file(
@@ -30,7 +30,7 @@ def audit_study_file(
 ) -> bool:
     """Audit a study file, show or save the findings; return whether its guarantee was refuted."""
     from dpcape.analyses.registry import ANY_PACKAGE
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
     study = Study.load(path, packages=ANY_PACKAGE)
     if run is not None:
@@ -60,7 +60,7 @@ def _audited(
     from rich.console import Console
     from rich.progress import Progress
 
-    from dpcape.audit import audit_study
+    from dpcape.audit.study_audit import audit_study
 
     # Progress goes to standard error, so that --json stays clean.
     with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -14,14 +14,18 @@ from rich.table import Table as TerminalTable
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import DpcapeWarning, UndeterminedWarning
-from dpcape.estimators import CCA, PCA
-from dpcape.federation import Federation
+from dpcape.estimators.cca import CCA
+from dpcape.estimators.pca import PCA
+from dpcape.federation.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
 from dpcape.metrics import captured_ratio
 from dpcape.noise import NoiseSource, OsNoise, Replay
 from dpcape.pages.numbers import round_up
 from dpcape.postprocessing.verdicts import Verdict
-from dpcape.protocols import Cape, Exact, Independent, Protocol
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.exact import Exact
+from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Protocol
 from dpcape.records import rows, views
 from dpcape.report.page import Picture, ReportSection, Table, write_page
 from dpcape.report.plots import curves, images, scatter, scree

@@ -23,15 +23,15 @@ from cryptography import x509
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, InvalidParameter, UtilityWarning
-from dpcape.records import Records
+from dpcape.records.kinds import Records
 from dpcape.records.policy import MOST_INVALID
-from dpcape.secure_sum import fingerprint_of
+from dpcape.secure_sum.identity import fingerprint_of
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import check_approved
 from dpcape.site.tls import TLS_KEY
 from dpcape.site.vault.landlock import abi
 from dpcape.site.vault.modes import NONE, mode_here
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 TESTED_ENGINE = "2.9."
 _MIN_FREE_BYTES = 2**30

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -46,6 +46,6 @@ def _loaded(study: Path, folder: Path | None) -> Study:
     """Return the study. At a site no code of another package is loaded: this process can read records and keys."""
     from dpcape.analyses.registry import ANY_PACKAGE
     from dpcape.site.folder import SiteFolder
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
     return Study.load(study, packages=ANY_PACKAGE) if folder is None else SiteFolder(folder).load_study(study)

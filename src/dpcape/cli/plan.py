@@ -12,7 +12,7 @@ import click
 from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
 from dpcape.facts import MOST_VIEWS
-from dpcape.protocols import PARAMETERS, PLANNABLE, make_protocol
+from dpcape.protocols.registry import PARAMETERS, PLANNABLE, make_protocol
 
 if TYPE_CHECKING:
     from dpcape.planning.study_plan import ReleaseNumbers
@@ -170,7 +170,7 @@ def _expectation(
 ) -> str:
     """Return what to expect, for records as declared by default; empty where nothing can be said."""
     from dpcape.errors import InvalidParameter
-    from dpcape.planning import Declared
+    from dpcape.planning.declared import Declared
     from dpcape.planning.measures import measure_of
     from dpcape.planning.planned import facts_of, options_of, parameters_of
 
@@ -185,7 +185,7 @@ def _expectation(
 
 
 def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
-    from dpcape.planning.page import write_planner
+    from dpcape.planning.page.planner_page import write_planner
     from dpcape.planning.planned import options_of
     from dpcape.planning.study_plan import equal_sites
 

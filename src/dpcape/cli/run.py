@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpcape.guarantee.release_record import ReleaseRecord
     from dpcape.postprocessing.verdicts import Verdict
     from dpcape.runs.folder import RunFolder
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 # Number of quantities listed on the console.
 _SHOWN_VERDICTS = 20
@@ -32,7 +32,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print one J
 def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume: bool, as_json: bool) -> None:
     """Run a study: in process on the files it names, or on the federation it names."""
     from dpcape.analyses.registry import ANY_PACKAGE
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
     study = Study.load(study_file, packages=ANY_PACKAGE)
     base = out if out is not None else _default_folder(study, rehearse)

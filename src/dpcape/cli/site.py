@@ -19,7 +19,7 @@ from dpcape.cli.site_snapshot import snapshot
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
     from dpcape.steward.review import Review
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 
 @click.group()
@@ -211,7 +211,7 @@ def identity(folder: Path, as_json: bool) -> None:
 @_steward
 def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
     """Trust the public key of another site, or of the coordinator (NAME: coordinator)."""
-    from dpcape.secure_sum import fingerprint_of
+    from dpcape.secure_sum.identity import fingerprint_of
 
     place = _open(folder)
     place.pin(name, public_key)

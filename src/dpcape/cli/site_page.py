@@ -31,8 +31,8 @@ def serve_page(studies: tuple[Path, ...], folder: Path, port: int, idle_minutes:
     STUDIES are study files to show on the page; those reviewed here before are shown already.
     """
     from dpcape.site.folder import SiteFolder
-    from dpcape.steward import StewardServer
     from dpcape.steward.decisions import present
+    from dpcape.steward.server import StewardServer
 
     site = SiteFolder(folder)
     for text in site.news():

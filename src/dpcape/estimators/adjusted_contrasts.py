@@ -16,7 +16,8 @@ from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import (
     Residualiser,

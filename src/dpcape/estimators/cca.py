@@ -18,7 +18,8 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.multiview import TwoViewEstimator
 from dpcape.estimators.wide_moments import maps_or_warned
 from dpcape.estimators.wide_views import reduced_views, released_maps, released_views
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import (
     MomentNoise,
     correlation_draws,

@@ -17,7 +17,8 @@ from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.estimators.row_source import RowSource, TableSource
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.correlations import correlations_of, holm
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, of_correlations
 from dpcape.statistics.clipped_means import most_clipped

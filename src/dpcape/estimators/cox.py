@@ -17,7 +17,8 @@ from dpcape.analyses.survival import chosen_event, horizon_of
 from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
 from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.hazard_rounds import Round, further_of

@@ -27,17 +27,18 @@ from dpcape.estimators.new_rows import checked_rows
 from dpcape.estimators.reported import Reported
 from dpcape.estimators.units import Units
 from dpcape.facts import PublicSchema
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
 from dpcape.privacy.calibration import noise_ratio
 from dpcape.privacy.gaussian import mu_of
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 from dpcape.statistics.statistic import is_own
 
 if TYPE_CHECKING:
-    from dpcape.planning import Declared
+    from dpcape.planning.declared import Declared
     from dpcape.planning.federation_plan import StudyPlan
 
 

@@ -12,7 +12,8 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.facts import PublicColumn
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import CellCounts, Pooled, pooled
 from dpcape.statistics.cells import decoding_of_times

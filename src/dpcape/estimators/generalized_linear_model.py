@@ -31,7 +31,8 @@ from dpcape.estimators.class_labels import classes_of
 from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_rounds import Asked, Coefficients, FederatedRounds, linear_inference, weights_of
 from dpcape.estimators.score_rounds import class_inference, count_inference, logistic_inference, ratio_inference
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,8 @@ from scipy.special import chdtri
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators.estimator import effective_share
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.verdicts import Verdict, of_strengths
 from dpcape.statistics.gradients import LARGEST_WEIGHT
 from dpcape.statistics.record_blocks import LabelledBlocks

@@ -16,7 +16,8 @@ from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmo
 from dpcape.arrays import AnyArray, FloatArray, IntArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.site_release import OfSites
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.site_effects import SiteEffects, length_of_rows, pooled_columns, site_effects
 from dpcape.postprocessing.verdicts import of_left_over
 from dpcape.report.site_tables import harmonise_text

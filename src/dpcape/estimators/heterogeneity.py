@@ -16,7 +16,8 @@ from dpcape.analyses.heterogeneity import HETEROGENEITY
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.site_release import OfSites
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.random_effects import (
     RandomEffects,

@@ -20,15 +20,16 @@ from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.renamed import renamed_parameters
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.wide_moments import maps_or_warned
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.eigen import inverted
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, least_clearance, tensor_dimensions, too_noisy
 from dpcape.postprocessing.verdicts import numbered, of_clearance
 from dpcape.postprocessing.wide_components import basis_maps
-from dpcape.statistics import subject_tensor
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
+from dpcape.statistics.subject_moments import subject_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

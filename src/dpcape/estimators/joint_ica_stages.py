@@ -23,7 +23,7 @@ from dpcape.analyses.joint_ica import (
 from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance
+from dpcape.federation.allowance import Allowance
 from dpcape.formula import computed
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
 from dpcape.postprocessing.ica_infomax import Infomax
@@ -38,22 +38,19 @@ from dpcape.postprocessing.wide_components import (
     score_reach,
     shrunk_maps,
 )
-from dpcape.statistics import (
-    build,
-    fourth_moment,
-    infomax_scores,
-    reduced_second_moment,
-    second_moment,
+from dpcape.statistics.basis import Basis
+from dpcape.statistics.basis_moments import of_basis
+from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
+from dpcape.statistics.infomax_scores import infomax_scores
+from dpcape.statistics.moments import second_moment
+from dpcape.statistics.statistic import AnyStatistic, build
+from dpcape.statistics.subject_moments import (
     subject_covariance,
-    subject_infomax,
     subject_log_covariance,
-    subject_polish,
     subject_projector,
     subject_tensor,
 )
-from dpcape.statistics.basis import Basis
-from dpcape.statistics.basis_moments import of_basis
-from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.subject_scores import subject_infomax, subject_polish
 
 # An error of the gradient causes 1/slope times that error in the rotation. Runs with an error of .09 found nothing,
 # runs with .04 found the sources (experiments/ica, 20 components); the limit lies between.

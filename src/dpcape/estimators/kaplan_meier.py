@@ -15,7 +15,8 @@ from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
 from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
 from dpcape.estimators.summary_figures import group_names
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.group_summaries import Level, size_interval
 from dpcape.postprocessing.survival_curves import Curve, curve_of, median_of
 from dpcape.postprocessing.verdicts import Verdict, of_ranges, of_tests

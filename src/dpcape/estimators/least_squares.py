@@ -12,7 +12,8 @@ from scipy.special import ndtri
 from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.shrinkage import Solution, shrunken_solution
 from dpcape.statistics.regression_moment import RegressionBlocks, RegressionMoment, regression_moment

@@ -18,7 +18,8 @@ from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.least_squares import released_fit
 from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_rounds import Asked, linear_inference, linear_prediction, weights_of
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.metrics import explained_share
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dpcape.analyses.survival import LOG_RANK
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.estimators.event_release import OfEvents, ReleasedEvents
 from dpcape.estimators.summary_figures import group_names
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.survival_curves import LogRankTest, log_rank
 from dpcape.postprocessing.verdicts import of_tests
 from dpcape.report.survival_tables import log_rank_text

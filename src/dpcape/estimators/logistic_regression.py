@@ -18,7 +18,8 @@ from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
 from dpcape.estimators.regression_rounds import Asked, logistic_prediction, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance, Federation
-from dpcape.federation.allowance import ValidShare
+from dpcape.federation.allowance import Allowance, ValidShare
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, numbered, of_ranges
 from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped, weight_after_scaling

@@ -17,7 +17,8 @@ from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
 from dpcape.estimators.scores import ScoringEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.mixture_steps import moved, within_ball
@@ -30,10 +31,11 @@ from dpcape.postprocessing.tensor_power import (
     whitened_coordinates,
 )
 from dpcape.postprocessing.verdicts import numbered, of_parts
-from dpcape.statistics import mixture_step, second_moment, third_moment, whitened_third_moment
-from dpcape.statistics.moments import row_bound
+from dpcape.statistics.mixture_steps import mixture_step
+from dpcape.statistics.moments import row_bound, second_moment
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

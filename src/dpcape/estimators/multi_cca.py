@@ -16,7 +16,8 @@ from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.estimators.scores import ScoringEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.eigen import view_spectra
 from dpcape.postprocessing.maxvar import (
     level_of,

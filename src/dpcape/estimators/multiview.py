@@ -17,7 +17,8 @@ from dpcape.estimators.row_source import RowSource
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.site_adjusted import SiteAdjusted
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.site_centring import WithinSites

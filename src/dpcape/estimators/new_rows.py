@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 from dpcape.schema.table import ArrayTable, read_table
 
 # Entries this many times larger than any record's norm suggest that new rows were not prepared as the sites' were.

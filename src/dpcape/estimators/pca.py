@@ -23,18 +23,18 @@ from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recent
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.estimators.wide_moments import maps_of_rows_or_warned, released_moments, with_maps
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
 from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.privacy.calibration import plan_release
-from dpcape.statistics import build, centred_moments, second_moment
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
-from dpcape.statistics.moments import MEAN_WEIGHT
-from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.moments import MEAN_WEIGHT, centred_moments, second_moment
+from dpcape.statistics.statistic import AnyStatistic, build
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

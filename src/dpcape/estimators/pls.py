@@ -13,7 +13,8 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.pls import PLS as DESCRIPTION
 from dpcape.estimators.multiview import TwoViewEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
 from dpcape.postprocessing.eigen import PlainSpectrum, canonical_pairs, spectra_of, whitened_cross
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests

@@ -14,7 +14,8 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
 from dpcape.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics.diameter_search import halton
 from dpcape.statistics.polynomials import polynomial_coefficients

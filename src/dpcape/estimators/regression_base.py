@@ -12,7 +12,8 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds
 from dpcape.estimators.scaling import private_scaling, used_or_warned
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, of_coefficients
 

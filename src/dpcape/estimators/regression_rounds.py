@@ -23,7 +23,8 @@ from dpcape.analyses.regression import (
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.postprocessing.scaling import Scaling

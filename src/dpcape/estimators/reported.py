@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 
 if TYPE_CHECKING:
     from dpcape.report.loading_sections import FittedModel

@@ -9,10 +9,9 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance
-from dpcape.statistics import build
+from dpcape.federation.allowance import Allowance
 from dpcape.statistics.complete_rows import PREFIX, OfComplete, RowColumns
-from dpcape.statistics.statistic import PublicValue
+from dpcape.statistics.statistic import PublicValue, build
 
 # A share of complete records that noise hides counts as so many standard deviations of its noise.
 _HIDDEN = 4.0

@@ -12,7 +12,8 @@ from dpcape.arrays import BoolArray, FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.row_source import RowSource
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import (
     Scaling,
     centre_from,
@@ -23,9 +24,8 @@ from dpcape.postprocessing.scaling import (
     top_of,
     usual_radius,
 )
-from dpcape.statistics import build
 from dpcape.statistics.scaling import deviation_caps, views_of
-from dpcape.statistics.statistic import AnyStatistic, PublicValue
+from dpcape.statistics.statistic import AnyStatistic, PublicValue, build
 
 # A centre whose noise is longer than this share of the radius is mostly noise.
 _MOSTLY = 0.7

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from dpcape.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.statistics.site_moments import SiteMeans, SiteMoments
 
 

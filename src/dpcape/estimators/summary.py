@@ -26,7 +26,8 @@ from dpcape.estimators.summary_figures import (
     unit_covariance,
 )
 from dpcape.facts import PublicColumn
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges

@@ -20,7 +20,8 @@ from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.estimators.new_rows import check_names, names_of
 from dpcape.estimators.scores import ScoringEstimator
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.formula import computed
 from dpcape.postprocessing.eigen import inverted, noise_norm
 from dpcape.postprocessing.tensor_power import (
@@ -32,9 +33,9 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
 )
 from dpcape.postprocessing.verdicts import numbered, of_parts
-from dpcape.statistics import whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.statistic import AnyStatistic
+from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

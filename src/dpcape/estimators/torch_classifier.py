@@ -18,7 +18,8 @@ from dpcape.errors import InvalidParameter
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.gradient_rounds import descended, public_step
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.statistics.modules import module_gradient, module_of
 from dpcape.statistics.torch_modules import TorchModule
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicRange
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 
 _AS_IT_IS = PublicRange(0.0, 1.0, 0.0, 1.0)
 

@@ -14,7 +14,8 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, fix_signs, top_eigen
 from dpcape.postprocessing.scaling import Scaling

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.estimators.scaling import scaled
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.wide_components import (

@@ -18,9 +18,10 @@ from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.moment_sampler import sample_from_moment
-from dpcape.federation import Allowance, Federation
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.federation import Federation
 from dpcape.postprocessing.eigen import noise_norm
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 
 
 class PrivateFactorModel(FederatedEstimator):

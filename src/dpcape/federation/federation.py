@@ -18,7 +18,7 @@ from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.privacy.terms import Terms, check_delta, check_terms
 from dpcape.privacy.unused_epsilon import warn_of_unused
 from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum import SignedHead
+from dpcape.secure_sum.signed_head import SignedHead
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.messages import (
     Agreed,

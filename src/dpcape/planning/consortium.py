@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpcape.facts import PublicFacts
 from dpcape.privacy.terms import Terms, check_terms
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dpcape.planning.consortium import Consortium
 from dpcape.planning.measures import Measure
 from dpcape.planning.planned import Releases
 from dpcape.planning.study_plan import aggregate_scales, terms_of
-from dpcape.protocols import Independent, Protocol
+from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Protocol
 
 # Powers of ten between which the smallest epsilon is searched.
 _LOW, _HIGH = -3.0, 3.0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Analysis, Public
-    from dpcape.federation import Federation
-    from dpcape.guarantee import Guarantee
+    from dpcape.federation.federation import Federation
+    from dpcape.guarantee.guarantee import Guarantee
 
 
 class Estimator(Protocol):

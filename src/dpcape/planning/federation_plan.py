@@ -14,7 +14,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.guarantee import Guarantee, SiteGuarantee
+from dpcape.guarantee.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
 from dpcape.planning.declared import Declared
@@ -25,13 +25,13 @@ from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_re
 from dpcape.planning.rehearsal import made_up_records, rehearse
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
-from dpcape.protocols import Protocol
-from dpcape.statistics import extent_of
+from dpcape.protocols.protocol import Protocol
+from dpcape.statistics.statistic import extent_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpcape.federation import Federation
+    from dpcape.federation.federation import Federation
 
 _TITLES = {"pooled": "pooled data", "conventional": "conventional", "alone": "largest site alone"}
 

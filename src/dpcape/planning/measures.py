@@ -35,12 +35,12 @@ from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
-from dpcape.statistics import polynomial_coefficients
 from dpcape.statistics.adjusted_products import length_of_outcomes
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.feature_maps import n_inputs
 from dpcape.statistics.grouped_counts import n_groups_of
 from dpcape.statistics.packing import packed_size4
+from dpcape.statistics.polynomials import polynomial_coefficients
 from dpcape.statistics.table_designs import design_width
 
 # Expected errors, or relative sizes of noise: up to the first a result is determined, from the second it is not.

@@ -23,8 +23,8 @@ from dpcape.planning.consortium import Consortium
 from dpcape.privacy.calibration import noise_ratio, plan_release
 from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.terms import Terms
-from dpcape.protocols import Protocol
-from dpcape.statistics import Extent
+from dpcape.protocols.protocol import Protocol
+from dpcape.statistics.extent import Extent
 from dpcape.transport.limits import check_size
 
 Options: TypeAlias = Mapping[str, object]

@@ -15,16 +15,16 @@ import numpy as np
 
 from dpcape.errors import DpcapeWarning, ProtocolError
 from dpcape.facts import PublicFacts
-from dpcape.federation import Allowance, Federation
-from dpcape.federation.allowance import ValidShare
+from dpcape.federation.allowance import Allowance, ValidShare
+from dpcape.federation.federation import Federation
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.planning.estimator import Estimator
 from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.protocol import Protocol
-from dpcape.records import Records
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.from_numbers import schema_of
+from dpcape.records.kinds import Records
 from dpcape.statistics.statistic import AnyStatistic
 from dpcape.study.made_up import MadeUp
 from dpcape.transport.messages import Describe, Described, decode_to_site, encode

@@ -16,7 +16,7 @@ from dpcape.planning.planned import PlannedRelease, releases_of
 from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
 from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.privacy.terms import Terms
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape.transport.limits import check_size
 
 

@@ -31,8 +31,10 @@ from dpcape.protocols.secure_session import (
     words_of,
 )
 from dpcape.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.secure_sum import RecoverRound, Session, from_ring, retry_sum, to_ring, zero_sum_share
-from dpcape.secure_sum.fixed_point import WORD_BYTES
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.fixed_point import WORD_BYTES, from_ring, to_ring, zero_sum_share
+from dpcape.secure_sum.masking import retry_sum
+from dpcape.secure_sum.session import Session
 from dpcape.transport.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Unmask, Vector
 
 

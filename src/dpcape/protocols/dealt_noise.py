@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from dpcape.arrays import IntArray
 from dpcape.errors import ProtocolError
 from dpcape.noise import NoiseSource
-from dpcape.secure_sum import Identity
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 
 # Name under which a noise dealer without a name of its own, in the same process, is pinned and addressed.
 DEALER = "dealer"

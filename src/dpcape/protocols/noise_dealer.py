@@ -12,9 +12,9 @@ from dpcape.arrays import IntArray
 from dpcape.errors import DpcapeError, ProtocolError
 from dpcape.noise import NoiseSource
 from dpcape.protocols.dealt_noise import DEALER, PAD_BYTES, box_context, key_statement, pads, root_of, signed_box
-from dpcape.secure_sum import Identity, zero_sum_share
 from dpcape.secure_sum.box import seal
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.secure_sum.fixed_point import zero_sum_share
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 from dpcape.transport.messages import (
     MAX_ENTRIES,
     Deal,

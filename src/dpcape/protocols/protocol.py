@@ -18,7 +18,7 @@ from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
 from dpcape.protocols.parameters import ProtocolParameter
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport.messages import FromSite, Request, Submit, ToSite, Vector
 
 _ReplyT = TypeVar("_ReplyT")

@@ -23,7 +23,11 @@ from dpcape.protocols.protocol import (
     check_least_sites,
     check_minimum,
 )
-from dpcape.secure_sum import AggregatorEpoch, Config, Hello, Offer, RecoverRound, Session, check_neighbours
+from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.secure_sum.config import Config, check_neighbours
+from dpcape.secure_sum.messages import Hello, Offer
+from dpcape.secure_sum.session import Session
 from dpcape.transport.messages import (
     Accept,
     Accepted,

@@ -36,7 +36,7 @@ from dpcape.protocols.secure_session import (
     sum_assumptions,
     words_of,
 )
-from dpcape.secure_sum import from_ring, to_ring
+from dpcape.secure_sum.fixed_point import from_ring, to_ring
 from dpcape.transport.messages import Array, FromSite, Request, Submit, ToSite, Vector
 
 

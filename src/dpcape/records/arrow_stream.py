@@ -21,7 +21,7 @@ from dpcape.records.readers.columnar import by_type
 from dpcape.records.readers.tables import column_of
 from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe
 from dpcape.records.streams import Checksum, Piece, Raw, Stream, changed, checked_windows, counted_windows, in_pieces
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

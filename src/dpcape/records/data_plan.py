@@ -11,8 +11,11 @@ import numpy as np
 
 from dpcape.arrays import AnyArray
 from dpcape.errors import InvalidParameter, nearest_name
-from dpcape.records import Records, documents, labelled, rows, subjects, table, views
-from dpcape.schema import Schema
+from dpcape.records import labelled, rows, views
+from dpcape.records.kinds import Records
+from dpcape.records.typed_table import table
+from dpcape.records.words_and_series import documents, subjects
+from dpcape.schema.schema import Schema
 
 
 @dataclass(frozen=True)

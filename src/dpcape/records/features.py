@@ -15,9 +15,8 @@ from dpcape.arrays import AnyArray, FloatArray, SingleArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.records.clip import SHRINK_SINGLE, STRIP_ENTRIES, certainly_short, clip_rows, is_single, longest_row, strips
-from dpcape.schema import Schema
 from dpcape.schema.column import check_finite
-from dpcape.schema.schema import Ranges, as_it_is
+from dpcape.schema.schema import Ranges, Schema, as_it_is
 from dpcape.schema.table import ArrayTable, Table, read_table
 
 Mask = npt.NDArray[np.bool_]

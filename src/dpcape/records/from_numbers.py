@@ -9,9 +9,12 @@ import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.facts import PublicFacts
-from dpcape.records import documents, labelled, rows, subjects, table, views
+from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
-from dpcape.schema import Column, Schema
+from dpcape.records.typed_table import table
+from dpcape.records.words_and_series import documents, subjects
+from dpcape.schema.column import Column
+from dpcape.schema.schema import Schema
 
 # Time points of a synthetic subject.
 TIME_POINTS = 8

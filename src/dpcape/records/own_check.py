@@ -19,8 +19,9 @@ from dpcape.records.data_plan import Columns, DataPlan, Holding
 from dpcape.records.kinds import Records
 from dpcape.records.policy import MOST_INVALID
 from dpcape.records.readers.tables import ByColumn
-from dpcape.schema import Column, Schema
+from dpcape.schema.column import Column
 from dpcape.schema.dates import to_days
+from dpcape.schema.schema import Schema
 
 SENTINELS = (-9999, -999, -99, -88, -77, -9, -8, -7, 77, 88, 99, 777, 888, 999, 7777, 8888, 9999, 99999)
 """Numbers that data collections write for a value that is not there."""

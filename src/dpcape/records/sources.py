@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from dpcape.errors import InvalidParameter
-from dpcape.schema import Schema
-from dpcape.schema.schema import Ranges
+from dpcape.schema.schema import Ranges, Schema
 
 if TYPE_CHECKING:
     from dpcape.records.data_plan import Columns, DataPlan, Holding

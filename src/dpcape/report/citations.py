@@ -6,7 +6,7 @@ import inspect
 import re
 
 from dpcape._version import __version__
-from dpcape.protocols import protocol_of
+from dpcape.protocols.registry import protocol_of
 
 TITLE = "dpcape: joint analyses across sites under differential privacy"
 AUTHORS = "The dpcape developers"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dpcape._version import __version__
 from dpcape.guarantee.guarantee import NONE, Guarantee
-from dpcape.protocols import protocol_of
+from dpcape.protocols.registry import protocol_of
 from dpcape.report.citations import papers, software
 from dpcape.report.loading_sections import FittedModel
-from dpcape.schema import Schema
 from dpcape.schema.column import Column
+from dpcape.schema.schema import Schema
 
 # Columns that are named; of more, the first and last are.
 _NAMED = 12

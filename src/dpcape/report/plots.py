@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from dpcape.arrays import FloatArray
 from dpcape.pages.style import COLOURS
-from dpcape.protocols import PROTOCOLS, Cape
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.registry import PROTOCOLS
 
 LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
 

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.federation import KeptReleases
+from dpcape.federation.kept_releases import KeptReleases
 from dpcape.files import locked, sync_folder, write_text
 from dpcape.runs.participants import Participant
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused
-from dpcape.federation import Federation
+from dpcape.federation.federation import Federation
 from dpcape.federation.rebuilt import RebuiltFederation, ReleaseMissing
 from dpcape.files import write_text
 from dpcape.guarantee.release_record import ReleaseRecord
@@ -17,16 +17,16 @@ from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger, Spending
 from dpcape.protocols.dealt_noise import DEALER
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.records import Records
+from dpcape.records.kinds import Records
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.ledgers import LoggedLedger, RunLedger
 from dpcape.runs.participants import participants
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.site.site import Site
 from dpcape.statistics.enclosed import IN_THIS_PROCESS
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 # Records of a rehearsed site if the study does not state them.
 REHEARSED_RECORDS = 500

@@ -16,7 +16,7 @@ from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
-from dpcape.protocols import protocol_of
+from dpcape.protocols.registry import protocol_of
 from dpcape.report.methods import methods_text, references
 from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
 from dpcape.report.page import ReportSection, Table, write_page

@@ -11,10 +11,11 @@ from typing import Any
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.federation import Federation, KeptReleases
+from dpcape.federation.federation import Federation
+from dpcape.federation.kept_releases import KeptReleases
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.runs.participants import participants
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.carried_transport import CarriedTransport
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.messages import VERSION, Describe, Described, decode_from_site, encode

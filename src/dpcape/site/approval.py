@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpcape.errors import ProtocolError
 from dpcape.privacy.terms import Terms
 from dpcape.statistics.enclosed import WAYS
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.messages import Request
 
 

@@ -18,7 +18,7 @@ from dpcape.files import write_private
 from dpcape.pages.numbers import round_up
 from dpcape.records.readers.files import fingerprint
 from dpcape.records.readers.row_fingerprints import Fingerprints, overlap, row_fingerprints
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 
 LARGEST_OVERLAP = 0.01
 """Share of the smaller data set's rows that two data sets may have in common without the steward's acceptance."""

@@ -14,7 +14,7 @@ from dpcape.site.vault.modes import NONE
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 
 def dealer_for(

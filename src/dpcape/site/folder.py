@@ -22,7 +22,7 @@ from typing import Any
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import NAME_RULE, is_name, write_private
 from dpcape.noise import NoiseSource, OsNoise
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
@@ -42,7 +42,7 @@ from dpcape.site.peer_heads import PeerHeads
 from dpcape.site.site import Site
 from dpcape.site.study_shelf import StudyShelf
 from dpcape.statistics.enclosed import Contributor
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 FORMAT = "dpcape site 1"
 # The name under which a site pins the coordinator, the only sender of requests.

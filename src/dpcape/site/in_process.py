@@ -13,7 +13,7 @@ from dpcape.noise import NoiseSource, OsNoise
 from dpcape.privacy.ledger import Ledger
 from dpcape.protocols.dealt_noise import DEALER
 from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.site.site import Site
 from dpcape.statistics.enclosed import IN_THIS_PROCESS
 from dpcape.transport.transport import Transport

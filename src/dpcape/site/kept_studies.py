@@ -9,8 +9,8 @@ from pathlib import Path
 from dpcape.analyses.registry import needed_code, package_of
 from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.files import write_private
-from dpcape.study import Study
 from dpcape.study.other_packages import Describe
+from dpcape.study.study import Study
 
 
 def keep_study(studies: Path, study: Study, packages: Container[str], describe: Describe) -> str:

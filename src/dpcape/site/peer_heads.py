@@ -13,7 +13,7 @@ import msgspec
 
 from dpcape.errors import LedgerRefused, ProtocolError
 from dpcape.files import write_private
-from dpcape.secure_sum import SignedHead
+from dpcape.secure_sum.signed_head import SignedHead
 
 
 class PeerHeads:

@@ -25,8 +25,9 @@ from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
 from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
-from dpcape.records import Records
-from dpcape.secure_sum import Identity, SignedHead
+from dpcape.records.kinds import Records
+from dpcape.secure_sum.identity import Identity
+from dpcape.secure_sum.signed_head import SignedHead
 from dpcape.site.peer_heads import PeerHeads, require_genuine
 from dpcape.site.statistic_laws import require_laws
 from dpcape.site.totals import released_total, required

@@ -13,7 +13,7 @@ from dpcape.site.hash_chain import RowBody
 from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import State
 from dpcape.statistics.enclosed import RECORD_BY_RECORD
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 
 class StudyShelf(ABC):

@@ -11,8 +11,8 @@ from cryptography.x509.oid import NameOID
 
 from dpcape.errors import InvalidParameter
 from dpcape.files import write_private
-from dpcape.secure_sum import Identity
 from dpcape.secure_sum.certificate_request import request_statement
+from dpcape.secure_sum.identity import Identity
 
 TLS_KEY = "tls.key"
 # FLARE signs tokens with the same key, by RSA.

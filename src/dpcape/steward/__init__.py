@@ -15,7 +15,3 @@
     ledger_rows.py      rows of the ledger in words
     pictures.py         spending against ceilings
 """
-
-from dpcape.steward.server import StewardServer
-
-__all__ = ["StewardServer"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcape.secure_sum import fingerprint_of
-from dpcape.study import Study
+from dpcape.secure_sum.identity import fingerprint_of
+from dpcape.study.study import Study
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder

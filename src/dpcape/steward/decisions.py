@@ -15,7 +15,7 @@ from dpcape.site.ledger import Ceiling
 from dpcape.steward.forms import Fields
 from dpcape.steward.ledger_view import kept_study
 from dpcape.steward.review import review
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 
 def approve(folder: SiteFolder, digest: str, fields: Fields) -> str:

@@ -14,7 +14,7 @@ from dpcape.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import Ceiling, State, last_decision
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DECISIONS = ("approve", "deny", "revoke")

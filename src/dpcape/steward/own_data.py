@@ -11,7 +11,7 @@ from dpcape.records.data_plan import DataPlan
 from dpcape.records.own_check import OwnCheck, check_own, share_text
 from dpcape.records.readers.files import data_files, open_file
 from dpcape.site.folder import SiteFolder
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 # Sizes by study and state of the files: the page asks each time it is shown.
 _known_sizes: dict[tuple[object, ...], int] = {}

@@ -36,7 +36,7 @@ from dpcape.steward.ledger_view import (
 from dpcape.steward.own_data import check_data
 from dpcape.steward.pictures import spending_bar, spending_steps
 from dpcape.steward.review import dealer_lines, how_noisy, review, review_card
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 ROWS_PER_PAGE = 100
 

@@ -13,12 +13,12 @@ from dpcape.planning.outline import Step, outline
 from dpcape.privacy.terms import Terms
 from dpcape.privacy.unit import Unit
 from dpcape.privacy.unused_epsilon import unused_epsilons, unused_text
-from dpcape.protocols import Protocol
-from dpcape.secure_sum import fingerprint_of
+from dpcape.protocols.protocol import Protocol
+from dpcape.secure_sum.identity import fingerprint_of
 from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
 from dpcape.steward.own_data import real_size
-from dpcape.study import Study
+from dpcape.study.study import Study
 
 if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder

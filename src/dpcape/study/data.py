@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from dpcape.facts import MOST_VIEWS
 from dpcape.records.clip import is_single, longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
-from dpcape.schema import Schema
+from dpcape.schema.schema import Schema
 from dpcape.study.toml_reader import TomlTable, is_number
 
 

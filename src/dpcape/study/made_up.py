@@ -9,8 +9,8 @@ import numpy as np
 
 from dpcape.arrays import AnyArray, FloatArray
 from dpcape.records.data_plan import Columns, DataPlan
-from dpcape.schema import Schema
 from dpcape.schema.column import Column
+from dpcape.schema.schema import Schema
 
 # One fixed seed: rehearsals are repeatable, and all sites share one latent structure.
 _SEED = 20260101

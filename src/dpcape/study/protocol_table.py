@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.protocols import PROTOCOLS, Protocol, ProtocolParameter, make_protocol
+from dpcape.protocols.parameters import ProtocolParameter
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.registry import PROTOCOLS, make_protocol
 from dpcape.study.toml_reader import TomlTable
 
 

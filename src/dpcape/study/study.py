@@ -25,9 +25,9 @@ from dpcape.privacy.gaussian import mu_of
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_delta, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
-from dpcape.protocols import Protocol
-from dpcape.records import Records
+from dpcape.protocols.protocol import Protocol
 from dpcape.records.data_plan import DataPlan
+from dpcape.records.kinds import Records
 from dpcape.records.sources import Source
 from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data

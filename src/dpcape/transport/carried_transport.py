@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dpcape.errors import ProtocolError, SiteLost, TransportError, error_named
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, request_digest, signed, split

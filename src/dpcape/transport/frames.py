@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import Identity
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, verify
+from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 from dpcape.secure_sum.transcript import digest
 
 FRAME_VERSION = 2

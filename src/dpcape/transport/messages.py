@@ -18,8 +18,9 @@ from dpcape.errors import ProtocolError
 from dpcape.facts import PublicFacts
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import Terms
-from dpcape.secure_sum import Hello, Offer, Opening, SeedShares, SignedHead, packed, unpacked
-from dpcape.secure_sum.fixed_point import SHORT_BYTES, WORD_BYTES
+from dpcape.secure_sum.fixed_point import SHORT_BYTES, WORD_BYTES, packed, unpacked
+from dpcape.secure_sum.messages import Hello, Offer, Opening, SeedShares
+from dpcape.secure_sum.signed_head import SignedHead
 from dpcape.statistics.statistic import PublicValue
 
 VERSION = 4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from dpcape._version import __version__
 from dpcape.errors import DpcapeError, LedgerRefused, ProtocolError
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport.frames import (
     Ask,
     Reply,

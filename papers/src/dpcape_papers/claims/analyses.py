@@ -115,12 +115,13 @@ def _constraint() -> Evidence:
 def _other_functions() -> Evidence:
     """Estimate a distribution at four sites, with CAPE and with independent noise."""
     # Imported here because listing the claims does not need them.
-    from dpcape.federation import Federation
+    from dpcape.federation.federation import Federation
     from dpcape.noise import Replay
-    from dpcape.protocols import Cape, Independent
+    from dpcape.protocols.cape import Cape
+    from dpcape.protocols.independent import Independent
     from dpcape.records import rows
     from dpcape.site.in_process import in_process
-    from dpcape.statistics import first_moments
+    from dpcape.statistics.moments import first_moments
 
     rng = np.random.default_rng(33)  # evidence on synthetic data; protects nothing
     shares = np.array([0.1, 0.2, 0.3, 0.4])

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning as LassoWarning
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import ConvergenceWarning
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.experiments.data import DataFolder
 
 N_TRUE = 10

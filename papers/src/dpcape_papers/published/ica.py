@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from dpcape.arrays import FloatArray
 from dpcape.postprocessing.ica_infomax import Infomax, opposes
-from dpcape.privacy import epsilon_of
+from dpcape.privacy.gaussian import epsilon_of
 from dpcape.statistics.infomax_scores import GhostStep
 from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape_papers.published.cape import cape_exposure

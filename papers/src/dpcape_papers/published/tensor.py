@@ -17,7 +17,8 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.postprocessing.tensor_power import multilinear, power_method
-from dpcape.privacy import AdversaryView, compose, epsilon_of
+from dpcape.privacy.adversary_view import AdversaryView
+from dpcape.privacy.gaussian import compose, epsilon_of
 from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape.statistics.third_moments import corrected, longest

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpcape.arrays import FloatArray
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import worst_exposures
-from dpcape.protocols import Cape
+from dpcape.protocols.cape import Cape
 
 
 def noise_ratio(sizes: ArrayLike) -> float:

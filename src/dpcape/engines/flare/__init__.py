@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dpcape.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from dpcape.study import Study
+    from dpcape.study.study import Study
 
 
 def run_study(study: Study, out: str | Path) -> None:

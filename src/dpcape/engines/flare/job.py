@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.engines.flare.config import CONTROLLER, EXECUTOR, TASK
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.timing import PRESET
 
 STUDY_FOLDER = "study"

@@ -20,7 +20,7 @@ from dpcape.engines.flare.registration import Registration, certified
 from dpcape.errors import InvalidParameter, TransportError
 from dpcape.files import write_private
 from dpcape.protocols.dealt_noise import DEALER
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"

@@ -19,7 +19,7 @@ from dpcape.engines.flare.kits import FederationFolder
 from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.study_run import EVENTS, HEADS, OUTCOME, RESULTS
-from dpcape.study import Study
+from dpcape.study.study import Study
 from dpcape.transport.timing import PRESET
 
 FOLDER_VARIABLE = "DPCAPE_FEDERATION"

@@ -6,7 +6,9 @@ import json
 from dataclasses import asdict
 
 from dpcape.formula import Formula, written
-from dpcape.protocols import PARAMETERS, PLANNABLE, Independent, Protocol, make_protocol
+from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Protocol
+from dpcape.protocols.registry import PARAMETERS, PLANNABLE, make_protocol
 
 
 def protocol_script() -> str:

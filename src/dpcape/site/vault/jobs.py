@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from dpcape.errors import ProtocolError
-from dpcape.secure_sum import Identity
+from dpcape.secure_sum.identity import Identity
 from dpcape.transport.frames import Ask, Reply
 from dpcape.transport.request_handler import JobBinding, RequestHandler
 

@@ -14,11 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dpcape.arrays import FloatArray, IntArray
-from dpcape.estimators import NetworkClassifier
-from dpcape.federation import Federation
+from dpcape.estimators.network_classifier import NetworkClassifier
+from dpcape.federation.federation import Federation
 from dpcape.noise import Replay
 from dpcape.privacy.gaussian import epsilon_of, mu_of
-from dpcape.protocols import Cape, Exact, Independent, Protocol
+from dpcape.protocols.cape import Cape
+from dpcape.protocols.exact import Exact
+from dpcape.protocols.independent import Independent
+from dpcape.protocols.protocol import Protocol
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process
 from dpcape_papers.experiments.comparison import Measure, Method, MethodResult, Task, compare, load_method

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.federation import Federation
+from dpcape.federation.federation import Federation
 from dpcape.noise import Replay
 from dpcape.privacy.gaussian import epsilon_of
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape.records import rows
 from dpcape.site.in_process import in_process
-from dpcape.statistics import first_moments
+from dpcape.statistics.moments import first_moments
 from dpcape.transport.transport import Transport
 
 # A mu is converted to an epsilon at this delta; any other delta would describe the same noise.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpcape.factor_release import FactorRelease
+from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.data import factor as prepared
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, Row, row

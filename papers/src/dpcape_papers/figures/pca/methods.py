@@ -10,7 +10,7 @@ from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process
 from dpcape.arrays import FloatArray
 from dpcape.metrics import captured_energy
 from dpcape.protocols.protocol import Protocol
-from dpcape.statistics import second_moment
+from dpcape.statistics.moments import second_moment
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
 from dpcape_papers.published import pca as published
 from dpcape_papers.published.cape import assumed_colluding, cape_exposure

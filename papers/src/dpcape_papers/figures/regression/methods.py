@@ -15,7 +15,7 @@ from dpcape import Cape, Federation, Independent, LinearRegression, Replay, in_p
 from dpcape.arrays import FloatArray
 from dpcape.errors import UtilityWarning
 from dpcape.metrics import coefficient_error, squared_loss
-from dpcape.protocols import Protocol
+from dpcape.protocols.protocol import Protocol
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding
