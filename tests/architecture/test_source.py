@@ -187,7 +187,7 @@ def test_modules_say_what_they_are_for() -> None:
 
 def test_subpackages_list_what_they_export() -> None:
     found = []
-    for name in ("privacy", "protocols", "statistics", "secure_sum", "estimators", "transport"):
+    for name in ("factor_release", "guarantee", "planning", "postprocessing", "privacy", "statistics", "study"):
         module = importlib.import_module(f"dpcape.{name}")
         assert module.__all__, name
         assert len(set(module.__all__)) == len(module.__all__), name

@@ -20,7 +20,7 @@ from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.statistics.moments import first_moments, second_moment
 from dpcape.statistics.statistic import _KNOWN as KNOWN_STATISTICS
-from dpcape.statistics.statistic import _load_all
+from dpcape.statistics.statistic import load_all
 from dpcape.steward.pages import Pages
 from dpcape.study.study import Study
 from dpcape.transport import messages
@@ -28,7 +28,7 @@ from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode
 from dpcape.transport.transport import Passing
 
 # A family that is renewed by itself must find what all of them together load.
-_load_all()
+load_all()
 PLANNED = variants()
 statistic_names = Study.statistics
 # Modules that ask what time it is, by the name `datetime`.

@@ -356,7 +356,7 @@ def _facts(case: Case) -> PublicFacts:
 
 
 def test_every_known_statistic_has_an_extent() -> None:
-    base._load_all()
+    base.load_all()
     own = {name for name, kind in base._KNOWN.items() if base.is_own(kind)}
     assert set(NUMBERS) == own, "say in NUMBERS what the extent of a new statistic follows from"
     for name in NUMBERS:

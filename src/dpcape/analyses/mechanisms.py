@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.registry import own_analyses
-from dpcape.protocols.registry import PLANNABLE
+from dpcape.protocols.registry import plannable
 
 VERIFIED, PUBLISHED, BROKEN = "verified", "published claim only", "broken"
 
@@ -63,7 +63,7 @@ _FOUNDATIONS = (
         "docs/noise.md; Canonne, Kamath and Steinke 2020",
     ),
     verified(
-        ", ".join(protocol.__name__ for protocol in PLANNABLE.values()),
+        ", ".join(protocol.__name__ for protocol in plannable().values()),
         "mu is computed from the adversary's whole view, including colluding and lost sites",
         "docs/secure_sum.md",
         "pca",

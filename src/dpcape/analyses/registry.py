@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pkgutil
 import sys
+from collections import ChainMap
 from collections.abc import Container, Iterator, Mapping
 from functools import cache, lru_cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
-import dpcape.analyses
 from dpcape.analyses.description import CONDITIONAL, GROUPS, Analysis, Variant
+from dpcape.analyses.names import IN_ONE_PROCESS, IN_STUDIES
 from dpcape.errors import InvalidParameter
+from dpcape.lazy import Lazily
 
 GROUP = "dpcape.analyses"
 
@@ -29,20 +29,13 @@ ANY_PACKAGE: Container[str] = _Anything()
 NO_PACKAGE: Container[str] = ()
 
 
-@cache
+_OWN: Mapping[str, Analysis] = Lazily({**IN_STUDIES, **IN_ONE_PROCESS})
+_IN_STUDIES: Mapping[str, Analysis] = Lazily(IN_STUDIES)
+
+
 def own_analyses() -> Mapping[str, Analysis]:
-    """Return dpcape's own analyses by name: those that the modules of this package describe."""
-    modules = sorted(entry.name for entry in pkgutil.iter_modules(dpcape.analyses.__path__))
-    found = [
-        entry
-        for name in modules
-        for entry in vars(import_module(f"dpcape.analyses.{name}")).values()
-        if isinstance(entry, Analysis)
-    ]
-    named = {entry.name: entry for entry in found}
-    if len(named) != len({id(entry) for entry in found}):
-        raise AssertionError("names of analyses must be unique")
-    return named
+    """Return dpcape's own analyses by name; a description is imported when it is asked for."""
+    return _OWN
 
 
 @cache
@@ -52,14 +45,14 @@ def code_groups() -> tuple[str, ...]:
     return (GROUP, *sorted(set(named)))
 
 
-def analyses(packages: Container[str] = NO_PACKAGE) -> dict[str, Analysis]:
+def analyses(packages: Container[str] = NO_PACKAGE) -> Mapping[str, Analysis]:
     """Return the analyses a study may name: dpcape's own, and those of ``packages`` (distributions).
 
     A description from another package has the status "conditional", whatever it declares. Loading it runs that
     package's code.
     """
-    own = {name: entry for name, entry in own_analyses().items() if entry.in_studies}
-    return {**{name: loaded(point, name) for name, point in points(packages).items()}, **own}
+    others = {name: loaded(point, name) for name, point in points(packages).items()}
+    return ChainMap(_IN_STUDIES, others) if others else _IN_STUDIES  # type: ignore[arg-type]  # nothing is written
 
 
 def points(packages: Container[str]) -> dict[str, EntryPoint]:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from dpcape.errors import InvalidParameter
 from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.registry import PLANNABLE
+from dpcape.protocols.registry import plannable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,7 @@ _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
 @click.argument("analyses", nargs=-1, metavar="[ANALYSIS]... | STUDY.toml")
 @click.option("--all", "every", is_flag=True, help="Audit every analysis.")
 @click.option("--list", "listing", is_flag=True, help="Name the analyses and the adversaries.")
-@click.option("--protocol", type=click.Choice(list(PLANNABLE)), help="Only adversaries of this protocol.")
+@click.option("--protocol", type=click.Choice(list(plannable())), help="Only adversaries of this protocol.")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy parameter epsilon.")
 @click.option("--delta", type=float, default=1e-2, show_default=True, help="Smaller values need more trials.")
 @click.option("--trials", type=click.IntRange(min=1000), help="Default: 100000; for a study 50000.")

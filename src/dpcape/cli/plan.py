@@ -12,7 +12,7 @@ import click
 from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
 from dpcape.facts import MOST_VIEWS
-from dpcape.protocols.registry import PARAMETERS, PLANNABLE, make_protocol
+from dpcape.protocols.registry import make_protocol, parameters, plannable
 
 if TYPE_CHECKING:
     from dpcape.planning.study_plan import ReleaseNumbers
@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 _N = TypeVar("_N", int, float)
 # Options that a plan requires; the page does not.
 NEEDED = ("analysis", "features", "records", "epsilon", "sites", "colluding", "protocol", "delta")
-USUAL_RATIO = PARAMETERS["cancelling_ratio"].default
+USUAL_RATIO = parameters()["cancelling_ratio"].default
 
 
 def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
@@ -31,7 +31,7 @@ def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
             "--colluding", type=click.IntRange(min=0), required=required, help="Number of sites that may collude."
         ),
         click.option(
-            "--protocol", type=click.Choice(list(PLANNABLE)), required=required, help="Protocol of the sites."
+            "--protocol", type=click.Choice(list(plannable())), required=required, help="Protocol of the sites."
         ),
         click.option(
             "--minimum-sites",

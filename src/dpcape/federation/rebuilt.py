@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dpcape import protocols
 from dpcape.errors import InvalidParameter, ProtocolError
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases, same_terms
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.protocols.protocol import Outcome
+from dpcape.protocols.registry import from_settings
 from dpcape.transport.messages import Describe, Request, decode_to_site, kept_description
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
@@ -38,7 +38,7 @@ class RebuiltFederation(Federation):
         self._allowance = opened
         super().__init__(
             _Remembered(opened.described, opened.dealers),
-            protocol=protocols.from_settings(opened.terms.settings),
+            protocol=from_settings(opened.terms.settings),
             weights=opened.terms.weights or None,
             releases=kept,
             enclosure=opened.enclosure,

@@ -3,56 +3,40 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Iterable, Mapping
-from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
-from types import MappingProxyType
+from functools import cache
 
 from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.lazy import Lazily
 from dpcape.privacy.terms import ProtocolSettings
+from dpcape.protocols.names import PROTOCOL_NAMES
 from dpcape.protocols.parameters import ProtocolParameter
 from dpcape.protocols.protocol import Protocol
 
-
-def _found() -> dict[str, type[Protocol]]:
-    """Return the protocols of this package, in listing order."""
-    package = __name__.rpartition(".")[0]
-    names = [f"{package}.{entry.name}" for entry in iter_modules([str(Path(__file__).parent)])]
-    classes = [
-        entry
-        for name in names
-        if name != __name__
-        for entry in vars(import_module(name)).values()
-        if inspect.isclass(entry) and issubclass(entry, Protocol) and entry.__module__ == name
-    ]
-    concrete = [entry for entry in classes if not inspect.isabstract(entry)]
-    return {entry.name: entry for entry in sorted(concrete, key=lambda entry: (entry.rank, entry.name))}
+PROTOCOLS: Mapping[str, type[Protocol]] = Lazily(PROTOCOL_NAMES)
+"""Classes of all protocols, by the name that study files, commands and messages use; imported when asked for."""
 
 
-PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(_found())
-"""Classes of all protocols, by the name that study files, commands and messages use."""
-
-PLANNABLE: Mapping[str, type[Protocol]] = MappingProxyType(
-    {name: protocol for name, protocol in PROTOCOLS.items() if protocol.plannable}
-)
-"""Classes of the protocols that plans can be made for, by name."""
-
-PARAMETERS: Mapping[str, ProtocolParameter] = MappingProxyType(
-    {parameter.name: parameter for protocol in PROTOCOLS.values() for parameter in protocol.parameters}
-)
-"""Parameters of all protocols, by name."""
+@cache
+def plannable() -> Mapping[str, type[Protocol]]:
+    """Return the classes of the protocols that plans can be made for, by name."""
+    return {name: protocol for name, protocol in PROTOCOLS.items() if protocol.plannable}
 
 
-def make_protocol(name: str, **parameters: float | str | None) -> Protocol:
+@cache
+def parameters() -> Mapping[str, ProtocolParameter]:
+    """Return the parameters of all protocols, by name."""
+    return {entry.name: entry for protocol in PROTOCOLS.values() for entry in protocol.parameters}
+
+
+def make_protocol(name: str, **values: float | str | None) -> Protocol:
     """Return the protocol of this name.
 
     Parameters
     ----------
     name : str
         One of ``PROTOCOLS``.
-    **parameters : float, str or None
+    **values : float, str or None
         Parameters of this or another protocol; None is the same as leaving one out. Another protocol's parameters are
         ignored if the guarantee holds for any value of them, else refused (``Protocol.refused``).
 
@@ -68,9 +52,9 @@ def make_protocol(name: str, **parameters: float | str | None) -> Protocol:
         raise InvalidParameter(f"{text} {_nearest(name, PROTOCOLS)}".rstrip())
     protocol = PROTOCOLS[name]
     own = [parameter.name for parameter in protocol.parameters]
-    given = {key: value for key, value in parameters.items() if value is not None}
+    given = {key: value for key, value in values.items() if value is not None}
     for key in given:
-        if key not in PARAMETERS:
+        if key not in own and key not in parameters():
             text = f"parameters of {name} must be {', '.join(own) or 'left out'}; got {key!r}."
             raise InvalidParameter(f"{text} {_nearest(key, own)}".rstrip())
         if key in protocol.refused:

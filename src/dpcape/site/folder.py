@@ -26,7 +26,7 @@ from dpcape.secure_sum.identity import Identity
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
-from dpcape.site.foreign.workers import OwnWorkers
+from dpcape.site.foreign.own_workers import OwnWorkers
 from dpcape.site.hash_chain import HashChain, RowBody
 from dpcape.site.ledger import (
     Ceiling,

@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from dpcape import protocols
 from dpcape._version import __version__
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
@@ -24,7 +23,9 @@ from dpcape.privacy.calibration import NoisePlans, ReleaseNoise, target_mus
 from dpcape.privacy.ledger import Charge, Spending
 from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.privacy.unit import Unit
+from dpcape.protocols.protocol import Protocol as NoiseProtocol
 from dpcape.protocols.protocol import SiteContext, SiteRole, on_grid
+from dpcape.protocols.registry import from_settings
 from dpcape.records.kinds import Records
 from dpcape.secure_sum.identity import Identity
 from dpcape.secure_sum.signed_head import SignedHead
@@ -219,7 +220,7 @@ class Site:
         next_release = self.ledger.reopen(self._charge(terms))
         return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
 
-    def _guard(self, terms: Terms, protocol: protocols.Protocol) -> _Guarded:
+    def _guard(self, terms: Terms, protocol: NoiseProtocol) -> _Guarded:
         # Counted apart from what is kept: no two allowances have noise of the same labels.
         noise = self._noise.child(self.name, "allowance", self._n_opened)
         guarded = _Guarded(self, terms, protocol, noise)
@@ -229,9 +230,9 @@ class Site:
         self._allowances[terms.allowance] = guarded
         return guarded
 
-    def _checked(self, terms: Terms) -> protocols.Protocol:
+    def _checked(self, terms: Terms) -> NoiseProtocol:
         """Return the protocol of terms that are this site's."""
-        protocol = protocols.from_settings(terms.settings)
+        protocol = from_settings(terms.settings)
         check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
             raise ProtocolError(
@@ -306,7 +307,7 @@ class Site:
 class _Guarded:
     """One allowance at one site; what a protocol's site half may use (``protocols.base.Guard``)."""
 
-    def __init__(self, site: Site, terms: Terms, protocol: protocols.Protocol, noise: NoiseSource) -> None:
+    def __init__(self, site: Site, terms: Terms, protocol: NoiseProtocol, noise: NoiseSource) -> None:
         self.name, self.terms = site.name, terms
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpcape.errors import InvalidParameter, LedgerRefused
 from dpcape.files import NAME_RULE, is_name
-from dpcape.site.foreign.installed import require_inert
-from dpcape.site.foreign.workers import OwnWorkers, Workers
+from dpcape.site.foreign.own_workers import OwnWorkers
 from dpcape.site.hash_chain import RowBody
 from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import State
 from dpcape.statistics.enclosed import RECORD_BY_RECORD
 from dpcape.study.study import Study
+
+if TYPE_CHECKING:
+    from dpcape.site.foreign.workers import Workers
 
 
 class StudyShelf(ABC):
@@ -40,6 +43,8 @@ class StudyShelf(ABC):
             rule = NAME_RULE if allowed else "one that was allowed"
             raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
         if allowed:
+            from dpcape.site.foreign.installed import require_inert
+
             require_inert(package)
         accepted = {"record_by_record": True} if record_by_record and allowed else {}
         self._append("allow" if allowed else "disallow", {"package": package, **accepted})

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,8 +23,9 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
+from dpcape.statistics.names import LOSSES
 from dpcape.statistics.record_blocks import Targets
-from dpcape.statistics.statistic import is_own
+from dpcape.statistics.statistic import is_free, is_own
 
 
 class RecordLoss(ABC):
@@ -187,7 +189,7 @@ def known_loss(cls: _L) -> _L:
             f"The loss {cls.name!r} must not override packed(), which enforces the bound; got {cls.__name__}.packed. "
             "Override coefficients() instead."
         )
-    if cls.name in _LOSSES:
+    if cls.name in _LOSSES or not is_free(cls.name, cls, LOSSES):
         raise InvalidParameter(
             f"The name of a loss must be new; got {cls.name!r}, which is registered. Rename the loss."
         )
@@ -197,14 +199,16 @@ def known_loss(cls: _L) -> _L:
 
 def own_losses() -> frozenset[str]:
     """Return the names of dpcape's own losses."""
-    return frozenset(name for name, loss in _LOSSES.items() if is_own(type(loss)))
+    return frozenset(LOSSES)
 
 
 def loss_of(name: str) -> RecordLoss:
-    """Return the registered loss of this name."""
+    """Return the registered loss of this name; one of dpcape's own is imported when it is asked for."""
+    if name in LOSSES:
+        import_module(LOSSES[name].partition(":")[0])
     if name not in _LOSSES:
         raise InvalidParameter(
-            f"loss must be one of {sorted(_LOSSES)}; got {name!r}. In a run of your own, import the module that "
-            "defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
+            f"loss must be one of {sorted({*_LOSSES, *LOSSES})}; got {name!r}. In a run of your own, import the module "
+            "that defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
         )
     return _LOSSES[name]

@@ -7,7 +7,6 @@ moves a total. A statistic can therefore not be requested without its sensitivit
 
 from __future__ import annotations
 
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -20,6 +19,7 @@ from dpcape.facts import PublicFacts
 from dpcape.formula import Number, computed
 from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
 from dpcape.statistics.extent import Extent
+from dpcape.statistics.names import STATISTICS
 
 PublicValue: TypeAlias = int | float | str | bool | FloatArray | IntArray
 """Value that a statistic is built from, besides the public facts."""
@@ -179,6 +179,11 @@ def is_own(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "dpcape"
 
 
+def is_free(name: str, cls: type, table: Mapping[str, str]) -> bool:
+    """Return whether a class may have this name: a name of dpcape's own belongs to the class that the table says."""
+    return table.get(name) in (None, f"{cls.__module__}:{cls.__qualname__}")
+
+
 AnyStatistic: TypeAlias = Statistic[Any, Any]  # type: ignore[explicit-any]  # known when it runs
 """A statistic of records and with a mean that are known when a program runs, not when it is checked."""
 
@@ -188,7 +193,7 @@ _S = TypeVar("_S", bound=type[AnyStatistic])
 
 def known(cls: _S) -> _S:
     """Register a statistic class under its name, by which sites find it (class decorator)."""
-    if cls.name in _KNOWN:
+    if cls.name in _KNOWN or not is_free(cls.name, cls, STATISTICS):
         raise InvalidParameter(
             f"The name of a statistic must be new; got {cls.name!r}, which is registered. Rename it."
         )
@@ -197,21 +202,15 @@ def known(cls: _S) -> _S:
 
 
 def statistic_class(name: str) -> type[AnyStatistic]:
-    """Return the class of the statistic of this name."""
-    if name not in _KNOWN:
-        _load_all()
+    """Return the class of the statistic of this name; of dpcape's own, only its module is imported."""
+    if name not in _KNOWN and name in STATISTICS:
+        import_module(STATISTICS[name].partition(":")[0])
     if name not in _KNOWN:
         raise InvalidParameter(
-            f"statistic must be one of {sorted(_KNOWN)}; got {name!r}. Install the same dpcape version everywhere."
+            f"statistic must be one of {sorted({*_KNOWN, *STATISTICS})}; got {name!r}. "
+            "Install the same dpcape version everywhere."
         )
     return _KNOWN[name]
-
-
-def _load_all() -> None:
-    """Import every module of this package, so that all its statistics are known."""
-    package = __name__.rpartition(".")[0]
-    for entry in pkgutil.iter_modules(import_module(package).__path__):
-        import_module(f"{package}.{entry.name}")
 
 
 def extent_of(name: str, **numbers: Number | None) -> Extent:
@@ -237,3 +236,10 @@ def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> A
             f"Public values of the statistic {name!r} must match its definition; got {sorted(public)}. "
             "Install the same dpcape version everywhere."
         ) from error
+
+
+def load_all() -> Mapping[str, type[AnyStatistic]]:
+    """Import every statistic of dpcape and return the classes that are known, by name: for lists and laws."""
+    for place in STATISTICS.values():
+        import_module(place.partition(":")[0])
+    return _KNOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Container, Mapping
 from importlib.metadata import EntryPoint
 from typing import TypeAlias
@@ -23,7 +24,7 @@ Describe: TypeAlias = Callable[[EntryPoint, str], Analysis]
 """Finds out what must be known of the analysis of this name, given the code of another package that it needs."""
 
 
-def known_analyses(source: TomlSource, packages: Container[str], describe: Describe | None) -> dict[str, Analysis]:
+def known_analyses(source: TomlSource, packages: Container[str], describe: Describe | None) -> Mapping[str, Analysis]:
     """Return the analyses a study may name; of other packages only the code it names is looked at."""
     head = source.content.get("study")
     if isinstance(head, Mapping):
@@ -38,7 +39,7 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
             f"allow it with: dpcape site allow-analysis {package_of(needed)}.",
         )
     named = str(head["analysis"])
-    return {**analyses(NO_PACKAGE), named: (describe or loaded)(needed, named)}
+    return ChainMap({named: (describe or loaded)(needed, named)}, analyses(NO_PACKAGE))  # type: ignore[arg-type]
 
 
 def _refuse_one_process(source: TomlSource, named: object) -> None:

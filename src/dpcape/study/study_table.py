@@ -17,7 +17,7 @@ from dpcape.study.toml_reader import TomlTable, is_number, without_dates
 def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mapping[str, Analysis]) -> dict[str, Any]:
     """Return the content of the [study] table, checked."""
     named = section.value("analysis")
-    spellings = tuple(sorted(entry.spelling for entry in known.values()))
+    spellings = tuple(sorted(name.replace("_", "-") for name in known))
     description = known[named if isinstance(named, str) and named in known else section.choice("analysis", spellings)]
     epsilon = _epsilon(section, members)
     head: dict[str, Any] = {"name": section.name("name"), "analysis": description.name, "epsilon": epsilon}

@@ -8,23 +8,23 @@ from dataclasses import asdict
 from dpcape.formula import Formula, written
 from dpcape.protocols.independent import Independent
 from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import PARAMETERS, PLANNABLE, make_protocol
+from dpcape.protocols.registry import make_protocol, parameters, plannable
 
 
 def protocol_script() -> str:
     """Return the script that defines ``PROTOCOLS``, and ``INDEPENDENT``, the name of the protocol for one site."""
-    rows = "\n".join(f"  {json.dumps(name)}: {_row(protocol)}," for name, protocol in PLANNABLE.items())
+    rows = "\n".join(f"  {json.dumps(name)}: {_row(protocol)}," for name, protocol in plannable().items())
     return f"const PROTOCOLS = {{\n{rows}\n}};\nconst INDEPENDENT = {json.dumps(Independent.name)};"
 
 
 def protocol_options() -> dict[str, str]:
     """Return the option text of each protocol, by name."""
-    return {name: f"{_sentence_case(protocol.title)}: {protocol.summary}" for name, protocol in PLANNABLE.items()}
+    return {name: f"{_sentence_case(protocol.title)}: {protocol.summary}" for name, protocol in plannable().items()}
 
 
 def parameter_titles() -> dict[str, str]:
     """Return the labels of the protocols' parameters, by name."""
-    return {name: parameter.title for name, parameter in PARAMETERS.items() if parameter.kind != "name"}
+    return {name: parameter.title for name, parameter in parameters().items() if parameter.kind != "name"}
 
 
 def _row(protocol: type[Protocol]) -> str:

@@ -18,6 +18,7 @@ import sys
 
 import msgspec
 
+import dpcape.statistics
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSSES
 from dpcape.analyses.registry import own_analyses
 from dpcape.analyses.torch_classifier import NETWORK_MODULES
@@ -29,10 +30,9 @@ from dpcape.site.vault.landlock import Rules
 from dpcape.site.vault.sandbox import Sandbox, confine
 from dpcape.site.vault.seccomp import Filter, install
 from dpcape.statistics.block_search import require_separate_records
-from dpcape.statistics.enclosed import SAMPLED
 from dpcape.statistics.losses import loss_of
 from dpcape.statistics.polynomials import checked_diameter
-from dpcape.statistics.statistic import statistic_class
+from dpcape.statistics.statistic import load_all
 
 START, END, LINE, ENDED = b"start", b"end", b"line", b"ended"
 _BUFFER_BYTES = 4 * 2**20
@@ -109,9 +109,11 @@ class Zygote:
 
 def prepare(settings: ZygoteSettings) -> Sources:
     """Load everything that children need; files are out of reach afterwards."""
-    # Loads every module of dpcape that a child may ask for.
-    own_analyses()
-    statistic_class(SAMPLED)
+    # Every module of dpcape that a child, or the code in it, may ask for.
+    tuple(own_analyses().values())
+    load_all()
+    for name in dpcape.statistics.__all__:
+        getattr(dpcape.statistics, name)
     sys.path += [path for path in settings.paths if path not in sys.path]
     sources = Sources(settings.packages)
     sources.load_libraries()
