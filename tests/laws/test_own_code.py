@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dpcape import Federation, Independent, Ledger, PolynomialLoss, Replay, in_process, labelled, rows, subjects, views
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number
 from dpcape.site import statistic_laws
 from dpcape.site.totals import total_of
 from dpcape.statistics import block_search
@@ -39,7 +38,7 @@ class OwnMean(Statistic[Any, Vector]):
     seen: ClassVar[list[int]] = []
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 2 * bound, bound, rounding_in_blocks(n_features, bound))
 
     @property
@@ -65,7 +64,7 @@ class TooSmall(OwnMean):
     name: ClassVar[str] = "test mean, diameter 1e-3"
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 1e-3, bound, rounding_in_blocks(n_features, bound))
 
 
@@ -73,7 +72,7 @@ class SmallRadius(OwnMean):
     name: ClassVar[str] = "test mean, small radius"
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 2 * bound, 0.5 * bound, rounding_in_blocks(n_features, bound))
 
 

@@ -19,7 +19,6 @@ from dpcape.estimators.event_release import OfEvents
 from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.hazard_rounds import Round, further_of
 from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Standard, baseline_of, limit_of, standard_of
@@ -173,7 +172,7 @@ class Cox(OfEvents):
         factor, release = private.counted.divisor, private.releases[-1]
         means = ColumnMeans(means.complete * factor, means.means * factor, means.squares * factor)
         numbers, pairs = _kinds(columns)
-        length, n_records = computed(length_of_rows(len(numbers))), float(release.n_records)
+        length, n_records = length_of_rows(len(numbers)), float(release.n_records)
         standard = standard_of(means, numbers, pairs, noise=release.scale, length=length)
         last = release.scale / statistic.diameter * DIAMETER * math.sqrt(SHARES[1] / SHARES[-1])
         limit = limit_of(baseline, noise=last, length=length, n_records=n_records)

@@ -14,7 +14,6 @@ from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import CellCounts, Pooled, pooled
 from dpcape.statistics.cells import decoding_of_times
 from dpcape.statistics.event_counts import event_counts
@@ -69,7 +68,7 @@ class OfEvents(FederatedEstimator):
         self.time_ = facts.events[event].time
         groups = chosen_groups(facts, event, self.by)
         horizon = horizon_of(facts, event, self.horizon)
-        bins = int(computed(n_times_of(self.bins, known.n_records, known.mu)))
+        bins = int(n_times_of(self.bins, known.n_records, known.mu))
         shares = private.mean(event_counts(facts, event=event, by=groups, horizon=horizon, n_bins=bins))
         release = private.releases[-1]
         n_records = float(release.n_records)

@@ -21,7 +21,6 @@ from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.statistics.clusters import (
@@ -159,7 +158,7 @@ class KMeans(FederatedEstimator):
         public = self.public(federation)
         before = 3 if scaling_used(public) else int(bool(clip_used(public)))
         if self._reduces(federation):
-            return range(before + 1 + int(computed(n_first_rounds(self.n_iter))), before + 1 + self.n_iter)
+            return range(before + 1 + int(n_first_rounds(self.n_iter)), before + 1 + self.n_iter)
         return range(before, before + self.n_iter)
 
     def _reduces(self, federation: Federation) -> bool:
@@ -222,7 +221,7 @@ class KMeans(FederatedEstimator):
         noise = private.releases[-1].scale * unit**2
         space = cluster_space(mean * unit, moment * unit**2, scale=noise, bound=frame.bound)
         centres, weights = first_points(space, self.n_clusters, self.random_state), np.empty(0)
-        for _ in range(int(computed(n_first_rounds(self.n_iter)))):
+        for _ in range(int(n_first_rounds(self.n_iter))):
             centres, weights = self._round(federation, private, frame, space, centres, source)
         centres = fewer(centres, weights, self.n_clusters, self.random_state)
         for _ in range(private.left - 1):

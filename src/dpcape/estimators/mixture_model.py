@@ -19,7 +19,6 @@ from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.mixture_steps import moved, within_ball
 from dpcape.postprocessing.tensor_power import (
@@ -208,8 +207,8 @@ class MixtureModel(ScoringEstimator):
             means=self.means_,
             weights=np.clip(self.weights_, 1e-6, 1.0),
             noise_variance=variance,
-            clip=computed(step_clip(n_features, variance)),
-            count_weight=computed(step_count_weight(n_features, variance)),
+            clip=step_clip(n_features, variance),
+            count_weight=step_count_weight(n_features, variance),
         )
         step = private.mean(statistic)
         means, weights = moved(self.means_, self.weights_, step, scale=private.releases[-1].scale)

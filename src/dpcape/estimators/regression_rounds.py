@@ -25,7 +25,6 @@ from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
@@ -214,8 +213,8 @@ class Asked:
 
 def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
     """Return a and b, the weights of the response and of the constant."""
-    constant = computed(intercept_weight_for(bound)) if intercept else 0.0
-    return computed(response_weight_for(bound)), constant
+    constant = intercept_weight_for(bound) if intercept else 0.0
+    return response_weight_for(bound), constant
 
 
 def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, largest: float = math.inf) -> Coefficients:

@@ -28,7 +28,6 @@ from dpcape.estimators.summary_figures import (
 from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges
 from dpcape.report.table_one import ALL, QUANTILE, SHARE, aligned, as_text_array, latex, markdown
@@ -187,7 +186,7 @@ class Summary(FederatedEstimator):
         chosen, groups = chosen_columns(facts, self.by, self.columns)
         weights = weights_of(self.weights, len(chosen))
         known = self.public(federation)
-        bins = int(computed(n_bins_of(self.bins, known.n_records, known.mu, math.hypot(*weights))))
+        bins = int(n_bins_of(self.bins, known.n_records, known.mu, math.hypot(*weights)))
         statistic = grouped_counts(facts, columns=chosen, by=groups, weights=weights, n_bins=bins)
         shares = private.mean(statistic)
         release = private.releases[-1]

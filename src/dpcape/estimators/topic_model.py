@@ -22,7 +22,6 @@ from dpcape.estimators.new_rows import check_names, names_of
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.eigen import inverted, noise_norm
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -166,7 +165,7 @@ class TopicModel(ScoringEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
-        moment = private.mean(word_pairs(federation.facts, clip=computed(pair_clip(length)), words=self.words_))
+        moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
         found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
@@ -184,7 +183,7 @@ class TopicModel(ScoringEstimator):
         length = self.document_length
         if self.n_words is None:
             return np.arange(federation.n_features, dtype=np.int64), length
-        shares = private.mean(word_shares(federation.facts, clip=computed(share_clip(length))))
+        shares = private.mean(word_shares(federation.facts, clip=share_clip(length)))
         words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
         if length is None:
             return words, None
@@ -204,7 +203,7 @@ class TopicModel(ScoringEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=computed(triple_clip(length)), words=self.words_)
+        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):

@@ -10,7 +10,6 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
-from dpcape.formula import Number
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
@@ -56,7 +55,7 @@ class Independent(Protocol):
     equal_demands: ClassVar[bool] = False
 
     @staticmethod
-    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+    def closed_form(n_sites: float, n_honest: float, ratio: float) -> tuple[float, float]:
         return 0.0, 1.0
 
     def settings(self, n_sites: int) -> ProtocolSettings:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.formula import Number
 from dpcape.noise import NoiseSource
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
@@ -85,16 +84,16 @@ class Protocol(ABC):
     equal_demands: ClassVar[bool] = True
 
     @staticmethod
-    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+    def closed_form(n_sites: float, n_honest: float, ratio: float) -> tuple[float, float]:
         """Return the shared scale and a site's exposure to the worst coalition, where all own scales are one.
 
         Parameters
         ----------
-        n_sites : float or Formula
+        n_sites : float
             Number of sites.
-        n_honest : float or Formula
+        n_honest : float
             Least number of honest sites among those that finish.
-        ratio : float or Formula
+        ratio : float
             The ``cancelling_ratio``; unused by protocols without one.
         """
         raise NotImplementedError("A plannable protocol must override closed_form.")

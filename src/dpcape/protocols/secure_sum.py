@@ -11,7 +11,6 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import ProtocolError
-from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.privacy.calibration import ReleaseNoise
 from dpcape.privacy.terms import ProtocolSettings, Terms
@@ -78,8 +77,8 @@ class SecureSum(Protocol):
     vectors: ClassVar[int] = 2
 
     @staticmethod
-    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
-        return 0.0, 1 / sqrt(n_honest)
+    def closed_form(n_sites: float, n_honest: float, ratio: float) -> tuple[float, float]:
+        return 0.0, 1 / math.sqrt(n_honest)
 
     def settings(self, n_sites: int) -> ProtocolSettings:
         least = check_sum_sites(self, n_sites, self.minimum_sites)

@@ -10,7 +10,6 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
-from dpcape.formula import Number, sqrt
 from dpcape.privacy.adversary_view import AdversaryView
 from dpcape.protocols.protocol import Protocol, with_colluders
 
@@ -24,10 +23,10 @@ class ZeroSum(Protocol):
     shares_noise: ClassVar[bool] = True
 
     @staticmethod
-    def closed_form(n_sites: Number, n_honest: Number, ratio: Number) -> tuple[Number, Number]:
+    def closed_form(n_sites: float, n_honest: float, ratio: float) -> tuple[float, float]:
         # Along the sum of the honest sites, their releases carry only own noise; in all other directions, shared too.
         square = n_sites * ratio
-        return sqrt(square), sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
+        return math.sqrt(square), math.sqrt(1 / n_honest + (1 - 1 / n_honest) / (1 + square))
 
     def unit_scales(self, demands: FloatArray) -> tuple[FloatArray, FloatArray]:
         # One sum protects every site, so equal noise everywhere is best against the worst coalition.

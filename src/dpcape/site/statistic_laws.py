@@ -15,7 +15,6 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import computed
 from dpcape.records.from_numbers import numbers_per_unit, records_from
 from dpcape.site.pair_search import Effort, farthest_pair
 from dpcape.site.totals import total_of
@@ -85,11 +84,11 @@ def _require_extent(statistic: AnyStatistic, facts: PublicFacts) -> None:
     """Refuse a statistic whose instance and static extent differ, or whose total has another size."""
     extent = type(statistic).extent(**statistic.numbers)
     pairs = {
-        "size": (statistic.size, computed(extent.size)),
-        "diameter": (statistic.diameter, computed(extent.diameter)),
-        "radius": (statistic.radius, computed(extent.radius)),
-        "rounding": (statistic.rounding(_SITE), computed(extent.rounding(_SITE))),
-        "sensitivity": (statistic.sensitivity(_SITE), computed(extent.sensitivity(_SITE))),
+        "size": (statistic.size, extent.size),
+        "diameter": (statistic.diameter, extent.diameter),
+        "radius": (statistic.radius, extent.radius),
+        "rounding": (statistic.rounding(_SITE), extent.rounding(_SITE)),
+        "sensitivity": (statistic.sensitivity(_SITE), extent.sensitivity(_SITE)),
     }
     for name, (own, stated) in pairs.items():
         if own != stated:

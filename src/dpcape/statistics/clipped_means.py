@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,7 +11,6 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.record_blocks import ShortenedBlocks
@@ -68,9 +68,9 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
         self._bound, self._most = row_bound(facts), most_clipped(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, clipping_weight: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, clipping_weight: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        diameter, radius = sqrt(4 + clipping_weight**2) * bound, sqrt(1.25 + clipping_weight**2) * bound
+        diameter, radius = math.sqrt(4 + clipping_weight**2) * bound, math.sqrt(1.25 + clipping_weight**2) * bound
         return Extent(2 * n_features + 1, diameter, radius, rounding_in_blocks(n_features, radius))
 
     @property

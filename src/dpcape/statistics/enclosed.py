@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from dpcape.arrays import FloatArray, SingleArray
 from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
-from dpcape.formula import Number
 from dpcape.statistics.extent import Extent, rounding_one_by_one
 from dpcape.statistics.statistic import AnyStatistic, PublicValue, Statistic, build, is_own, known
 
@@ -199,7 +198,7 @@ class Sampled(Enclosed):
     name: ClassVar = SAMPLED
 
     @staticmethod
-    def extent(*, size: Number, radius: Number, block: Number) -> Extent:
+    def extent(*, size: float, radius: float, block: float) -> Extent:
         """Return the extent for vectors of this size and blocks of ``block`` records."""
         return Extent(size, 2 * radius * block, radius, rounding_one_by_one(radius))
 
@@ -228,7 +227,7 @@ class RecordByRecord(Enclosed):
     name: ClassVar = RECORD_BY_RECORD
 
     @staticmethod
-    def extent(*, size: Number, radius: Number, block: Number) -> Extent:
+    def extent(*, size: float, radius: float, block: float) -> Extent:
         """Return the extent for vectors of this size; it does not depend on the blocks."""
         return Extent(size, 2 * radius, radius, rounding_one_by_one(radius))
 

@@ -1,8 +1,8 @@
 """Size and sensitivity of a statistic's release, computed from public numbers.
 
 An :class:`Extent` needs neither records nor arrays. The functions of this module, and the static method ``extent`` of
-every statistic, also accept a :class:`~dpcape.formula.Formula` for a number; they then return formulas, which the
-planner's page evaluates.
+every statistic, are plain Python on public numbers; the planner's page is generated from it
+(``planning.page.traced``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
-
-from dpcape.formula import Condition, Number, ceil, choose, computed, maximum, minimum
 
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
@@ -32,7 +30,7 @@ SINGLE_BLOCKS = 3
 SINGLE_ROUNDOFF = 2.0**-24
 """Largest relative error of one operation in single precision."""
 
-Rounding: TypeAlias = Callable[[Number], Number]
+Rounding: TypeAlias = Callable[[float], float]
 """Function from a number of records to a bound on the Euclidean floating-point error of their total."""
 
 
@@ -42,11 +40,11 @@ class Extent:
 
     Attributes
     ----------
-    size : Number
+    size : float
         Length of the packed vector.
-    diameter : Number
+    diameter : float
         Largest Euclidean distance between the packed contributions of two units.
-    radius : Number
+    radius : float
         Largest Euclidean length of one unit's packed contribution.
     rounding : callable
         Function from a number of records to a bound on the floating-point error of their total.
@@ -59,14 +57,14 @@ class Extent:
     Diameter and radius hold for exact arithmetic; ``rounding``, or ``changed``, bounds what floating point adds.
     """
 
-    size: Number
-    diameter: Number
-    radius: Number
+    size: float
+    diameter: float
+    radius: float
     rounding: Rounding
     changed: Rounding | None = None
 
     @property
-    def released_size(self) -> Number:
+    def released_size(self) -> float:
         """Length of the vector that leaves a site: the packed vector and the number of valid records."""
         return self.size + 1
 
@@ -79,31 +77,29 @@ class Extent:
         radius^2: the count costs no noise. The weight is at most the radius, so that sums fit the same range, and has
         at most 20 significant bits, so that its multiples are exact and add no rounding.
         """
-        diameter, radius = computed(self.diameter), computed(self.radius)
+        diameter, radius = self.diameter, self.radius
         room = (diameter - radius) * (diameter + radius)
         if not room > 0:
             return 0.0
         fraction, exponent = math.frexp(min(radius, math.sqrt(room)) * (1 - 2.0**-20))
         return math.ldexp(math.floor(fraction * 2**20), exponent - 20)
 
-    def sensitivity(self, n_records: Number) -> Number:
+    def sensitivity(self, n_records: float) -> float:
         """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
 
         A unit that is invalid contributes zero, which is as far from another contribution as that one is long: where
         the radius exceeds the diameter, it counts.
         """
         rounding = self.rounding if self.changed is None else self.changed
-        return maximum(self.diameter, self.radius) + 2 * rounding(n_records)
+        return max(self.diameter, self.radius) + 2 * rounding(n_records)
 
 
-def block_rows(n_features: Number) -> Number:
+def block_rows(n_features: float) -> float:
     """Return the rows per block: fewer where rows are so wide that 1024 of them would fill the memory of a site."""
-    return choose(n_features * BLOCK_ROWS > WIDE_ENTRIES, maximum(1, WIDE_ENTRIES // n_features), BLOCK_ROWS)
+    return max(1, WIDE_ENTRIES // n_features) if n_features * BLOCK_ROWS > WIDE_ENTRIES else BLOCK_ROWS
 
 
-def rounding_in_blocks(
-    n_features: Number, radius: Number, *, block: Number = BLOCK_ROWS, further: Number = 0
-) -> Rounding:
+def rounding_in_blocks(n_features: float, radius: float, *, block: float = BLOCK_ROWS, further: float = 0) -> Rounding:
     """Return the rounding of contributions that are summed block by block.
 
     Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k counts
@@ -112,26 +108,24 @@ def rounding_in_blocks(
 
     Parameters
     ----------
-    n_features : Number
+    n_features : float
         Length of the sums that a contribution is computed by.
-    radius : Number
+    radius : float
         Largest length of a contribution.
-    block : Number
+    block : float
         Records per block.
-    further : Number
+    further : float
         Roundings of a contribution beyond those allowed for ``n_features``.
     """
 
-    def rounding(n_records: Number) -> Number:
-        depth = block + ceil(n_records / block) + further + 4 * (n_features + 64)
+    def rounding(n_records: float) -> float:
+        depth = block + math.ceil(n_records / block) + further + 4 * (n_features + 64)
         return 2 * depth * UNIT_ROUNDOFF * n_records * radius
 
     return rounding
 
 
-def products_extent(
-    size: Number, diameter: Number, radius: Number, *, n_features: Number, single: Condition = False
-) -> Extent:
+def products_extent(size: float, diameter: float, radius: float, *, n_features: float, single: bool = False) -> Extent:
     """Return the extent of sums of products of rows, in double precision or in blocks of single precision.
 
     *Single precision.* Rows are read in blocks of b = 256 that start at multiples of b, whatever the records are, and
@@ -155,42 +149,42 @@ def products_extent(
 
     Parameters
     ----------
-    size : Number
+    size : float
         Length of the packed vector.
-    diameter, radius : Number
+    diameter, radius : float
         Of one record's contribution, in exact arithmetic.
-    n_features : Number
+    n_features : float
         Columns of a row.
-    single : Condition
+    single : bool
         Whether blocks are summed in single precision.
     """
-    added = rounding_in_blocks(n_features, radius, block=choose(single, SINGLE_ROWS, BLOCK_ROWS))
+    added = rounding_in_blocks(n_features, radius, block=SINGLE_ROWS if single else BLOCK_ROWS)
     if single is False:
         return Extent(size, diameter, radius, added)
     roundings = (SINGLE_ROWS + 8) * SINGLE_ROUNDOFF
-    gamma = choose(single, roundings / (1 - roundings), 0.0)
+    gamma = roundings / (1 - roundings) if single else 0.0
 
-    def rounding(n_records: Number) -> Number:
+    def rounding(n_records: float) -> float:
         return added(n_records) + gamma * n_records * radius
 
-    def changed(n_records: Number) -> Number:
-        return added(n_records) + gamma * minimum(SINGLE_ROWS, n_records) * radius
+    def changed(n_records: float) -> float:
+        return added(n_records) + gamma * min(SINGLE_ROWS, n_records) * radius
 
     return Extent(size, diameter, radius, rounding, changed)
 
 
-def rounding_one_by_one(radius: Number, *, further: Number = 0) -> Rounding:
+def rounding_one_by_one(radius: float, *, further: float = 0) -> Rounding:
     """Return the rounding of contributions that are exact in length and are added one by one.
 
     Parameters
     ----------
-    radius : Number
+    radius : float
         Largest length of a contribution.
-    further : Number
+    further : float
         Roundings of a contribution beyond the 64 that are always allowed.
     """
 
-    def rounding(n_records: Number) -> Number:
+    def rounding(n_records: float) -> float:
         depth = n_records + further + 64
         return 2 * depth * UNIT_ROUNDOFF * n_records * radius
 

@@ -11,7 +11,6 @@ import numpy as np
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number
 from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.followed_columns import FollowedDesign, FollowedRows
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -164,7 +163,7 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         self._before: FloatArray = np.array(cumulative)
 
     @staticmethod
-    def extent(*, width: Number) -> Extent:
+    def extent(*, width: float) -> Extent:
         """Return the extent for columns that become ``width`` numbers."""
         size = 2 + width + packed_size(2 + width)
         return Extent(size, DIAMETER, _RADIUS, rounding_in_blocks(2 * width + 32, _RADIUS, block=_BLOCK))

@@ -10,7 +10,6 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number
 from dpcape.statistics.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.record_blocks import RowBlocks
@@ -84,9 +83,7 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
         self._count_weight = checked_positive("count_weight", count_weight)
 
     @staticmethod
-    def extent(
-        *, n_features: Number, bound: Number, n_components: Number, clip: Number, count_weight: Number
-    ) -> Extent:
+    def extent(*, n_features: float, bound: float, n_components: float, clip: float, count_weight: float) -> Extent:
         """Return the extent for ``n_components`` components and contributions of length at most ``clip``."""
         summed = rounding_in_blocks(n_features + n_components, 2 * (bound + count_weight))
         return Extent(n_components * n_features + n_components, 2 * clip, clip, summed)

@@ -16,7 +16,6 @@ import numpy as np
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number
 from dpcape.statistics.enclosed import clipped
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
 from dpcape.statistics.gradients import LARGEST_WEIGHT, check_classes, checked_number
@@ -164,7 +163,7 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         self._clip = checked_number("clip", clip, largest=1e9)
 
     @staticmethod
-    def extent(*, size: Number, clip: Number) -> Extent:
+    def extent(*, size: float, clip: float) -> Extent:
         """Return the extent for ``size`` weights and gradients of length at most ``clip``."""
         return Extent(size, 2 * clip, clip, rounding_in_blocks(0, clip))
 

@@ -16,7 +16,6 @@ import numpy as np
 from dpcape.arrays import FloatArray, IntArray, column_sums
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, computed, sqrt
 from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
 from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -81,7 +80,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         radius = bound * math.sqrt(1.25)
         rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
@@ -89,7 +88,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros((2, self._width))
-        for block in records.feature_blocks(int(computed(block_rows(self._width)))):
+        for block in records.feature_blocks(int(block_rows(self._width))):
             result[0] += column_sums(block)
             result[1] += np.einsum("ij,ij->j", block, block)
         result[1] /= 2 * self._bound
@@ -134,7 +133,7 @@ class SecondMoment(_OfProducts[FloatArray]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, single: Condition = False) -> Extent:
+    def extent(*, n_features: float, bound: float, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         size, radius = packed_size(n_features), bound**2
         return products_extent(size, math.sqrt(2) * bound**2, radius, n_features=n_features, single=single)
@@ -171,12 +170,10 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(
-        *, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT, single: Condition = False
-    ) -> Extent:
+    def extent(*, n_features: float, bound: float, mean_weight: float = MEAN_WEIGHT, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
-        radius = sqrt(1 + mean_weight**2) * bound**2
+        radius = math.sqrt(1 + mean_weight**2) * bound**2
         size = n_features + packed_size(n_features)
         return products_extent(size, diameter, radius, n_features=n_features, single=single)
 
@@ -255,7 +252,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         return moved
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, n_sites: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, n_sites: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns, of length at most ``bound``, at ``n_sites`` sites."""
         diameter = (SITE_WEIGHT**2 + 2) / math.sqrt(2) * bound**2
         radius = math.sqrt(1 + 2 * SITE_WEIGHT**2) * bound**2
@@ -303,7 +300,7 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
             )
 
     @staticmethod
-    def extent(*, n_features: Number, n_classes: Number) -> Extent:
+    def extent(*, n_features: float, n_classes: float) -> Extent:
         """Return the extent for ``n_classes`` public classes of rows of ``n_features`` columns."""
         return Extent(n_classes, math.sqrt(2), 1.0, rounding_in_blocks(n_features, 1.0))
 

@@ -13,7 +13,6 @@ import numpy as np
 from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, computed
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
 from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -74,10 +73,10 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
                 "Records for logistic scores must have two classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[first, second])."
             )
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
         radius = SCORE_RADIUS * square
@@ -138,10 +137,10 @@ class CountScores(AtCoefficients[CountScoreMeans]):
             )
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
         radius = 2.0 * square

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 from dpcape.arrays import FloatArray, IntArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number, computed
 from dpcape.statistics.extent import BLOCK_ROWS as BLOCK_ROWS
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.names import STATISTICS
@@ -47,8 +46,8 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     units : frozenset of str
         Units of protection its diameter is proved for.
     extent : callable
-        Static method that returns the ``Extent`` for public numbers, given by name. It uses the
-        functions of ``dpcape.formula``, so that it can be computed and written as JavaScript.
+        Static method that returns the ``Extent`` for public numbers, given by name: plain Python, which the
+        planner's page is generated from.
     vectorised : bool
         Whether ``total`` of a statistic outside dpcape may be given all records of a site at once; it must then be the
         sum of the totals of single records, which a search tries to refute. False: it is given one record at a time.
@@ -113,12 +112,12 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     @property
     def size(self) -> int:
         """Length of the packed vector."""
-        return int(computed(self._extent.size))
+        return int(self._extent.size)
 
     @property
     def released_size(self) -> int:
         """Length of the vector that leaves a site: the packed vector and the number of valid records."""
-        return int(computed(self._extent.released_size))
+        return int(self._extent.released_size)
 
     @property
     def count_weight(self) -> float:
@@ -128,12 +127,12 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     @property
     def diameter(self) -> float:
         """Largest distance between the contributions of two units."""
-        return computed(self._extent.diameter)
+        return self._extent.diameter
 
     @property
     def radius(self) -> float:
         """Largest length of one unit's contribution."""
-        return computed(self._extent.radius)
+        return self._extent.radius
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -161,14 +160,14 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
 
     def rounding(self, n_records: int) -> float:
         """Return a bound on the Euclidean floating-point error of ``total``."""
-        return computed(self._extent.rounding(n_records))
+        return self._extent.rounding(n_records)
 
     def sensitivity(self, n_records: int) -> float:
         """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
 
         A unit that is invalid contributes zero, which is as far from another contribution as that one is long.
         """
-        return computed(self._extent.sensitivity(n_records))
+        return self._extent.sensitivity(n_records)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(size={self.size}, diameter={self.diameter:.6g})"
@@ -213,14 +212,14 @@ def statistic_class(name: str) -> type[AnyStatistic]:
     return _KNOWN[name]
 
 
-def extent_of(name: str, **numbers: Number | None) -> Extent:
+def extent_of(name: str, **numbers: float | None) -> Extent:
     """Return the extent of the statistic of this name, without building it.
 
     Parameters
     ----------
     name : str
         Name of the statistic.
-    **numbers : Number or None
+    **numbers : float or None
         Public numbers by name: those that the static method ``extent`` of the statistic's class takes.
     """
     return statistic_class(name).extent(**numbers)

@@ -8,7 +8,6 @@ import numpy as np
 
 from dpcape.arrays import FloatArray
 from dpcape.facts import PublicFacts
-from dpcape.formula import Number
 from dpcape.statistics.extent import Extent
 from dpcape.statistics.packing import packed_size
 from dpcape.statistics.record_blocks import SubjectSeries
@@ -41,7 +40,7 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
         self._projection, self._whitener, self._rotation, self._width = matrix, inner, turn, width
 
     @staticmethod
-    def extent(*, n_components: Number) -> Extent:
+    def extent(*, n_components: float) -> Extent:
         """Return the extent for rotations of ``n_components`` sources and scores of length one."""
         return extent_in_ball(packed_size(n_components), 1.0)
 
@@ -120,7 +119,7 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
         self._width, self._clip = width, float(clip)
 
     @staticmethod
-    def extent(*, n_components: Number, clip: Number) -> Extent:
+    def extent(*, n_components: float, clip: float) -> Extent:
         """Return the extent for ``n_components`` sources and gradients of length at most ``clip``."""
         return extent_in_ball(n_components * (n_components + 1), clip)
 

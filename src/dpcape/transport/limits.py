@@ -22,15 +22,17 @@ _NEGLIGIBLE_BYTES = 2**20
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
 
+MOST_NUMBERS = min(MAX_ENTRIES, (MAX_BYTES - _ENVELOPE_BYTES) // 8)
+"""Numbers of a release, at most: what a message can carry."""
 REMEDY = "Use fewer columns, or a public basis with fewer columns."
 
 
 def check_size(name: str, size: int) -> None:
     """Refuse a release that no message can carry."""
-    most = min(MAX_ENTRIES, (MAX_BYTES - _ENVELOPE_BYTES) // 8)
-    if size > most:
+    if size > MOST_NUMBERS:
         raise InvalidParameter(
-            f"a release must hold at most {most:,} numbers to fit into a message; got {size:,} for {name!r}. {REMEDY}"
+            f"a release must hold at most {MOST_NUMBERS:,} numbers to fit into a message; got {size:,} for {name!r}. "
+            f"{REMEDY}"
         )
 
 

@@ -37,6 +37,7 @@ from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
 from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
+from dpcape.transport.limits import MOST_NUMBERS, REMEDY
 
 SCRIPTS = (
     "gaussian.js",
@@ -97,6 +98,8 @@ def constants() -> dict[str, object]:
         "largest_scale": LARGEST_SCALE,
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
         "most_views": MOST_VIEWS,
+        "most_numbers": MOST_NUMBERS,
+        "fewer_numbers": REMEDY,
         "usual_length": USUAL_LENGTH,
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,

@@ -1,52 +1,35 @@
-"""Formulas: what is written as JavaScript computes what Python computes."""
+"""Traced numbers: what is written as JavaScript computes what Python computes."""
 
 from __future__ import annotations
 
 import atexit
-import importlib
+import inspect
 import json
 import math
 import operator
-import pkgutil
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpcape import statistics
-from dpcape.formula import (
-    Formula,
-    both,
-    ceil,
-    choose,
-    clamp,
-    computed,
-    either,
-    given,
-    hypot,
-    maximum,
-    minimum,
-    negation,
-    sqrt,
-    written,
-)
-from dpcape.statistics import statistic as base
-from dpcape.statistics.statistic import extent_of
+from dpcape.analyses.registry import variants
+from dpcape.planning.page import traced
+from dpcape.planning.page.schedule_script import ways
+from dpcape.planning.page.traced import Paths, Traced, expression, javascript_functions, tree, written
+from dpcape.statistics.names import STATISTICS
+from dpcape.statistics.statistic import extent_of, statistic_class
 
+# As a module would have it that says `from math import sqrt`.
+SQRT = math.sqrt
+X = Traced("p.x", Paths())
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node, which evaluates the JavaScript, is not installed")
 
-X, Y = Formula("p.x"), Formula("p.y")
-
-for _module in pkgutil.iter_modules(statistics.__path__):
-    if _module.name != "torch_modules":  # an extra
-        importlib.import_module(f"dpcape.statistics.{_module.name}")
-
-OWN = sorted(name for name, kind in base._KNOWN.items() if base.is_own(kind))
+OWN = sorted(STATISTICS)
 
 
 # Reads a list of expressions per line and answers with their values. JSON has no infinities; doubles are printed with
@@ -95,22 +78,22 @@ EXACT: dict[str, Two] = {
     "quotient": lambda x, y: x / y + 1 / x + y / 3,
     "negative": lambda x, y: -x * -0.5 + (-y),
     "order of operations": lambda x, y: x - (y - (x + 1)) / (y * 0.3) * 2,
-    "whole quotient": lambda x, y: ceil(x) // ceil(y) + 7 // ceil(x) + ceil(y) // 2,
-    "root": lambda x, y: sqrt(x) * sqrt(y + 2.0),
-    "ceil": lambda x, y: ceil(x / y) + ceil(-x),
-    "minimum": lambda x, y: minimum(x, y, 1.5) + minimum(x, 2),
-    "maximum": lambda x, y: maximum(x, y, 1.5) + maximum(0, y),
-    "clamp": lambda x, y: clamp(x, 0.5, 1.25) + clamp(2.0, 0.5, y),
-    "choose": lambda x, y: choose(x < y, x + 1, y * 2) + choose(x >= y, 0.25, lambda: x / 3),
-    "nested choose": lambda x, y: choose(x < 0.5, 0.45, choose(x < 2, 0.6, 0.75)),
-    "choose known": lambda x, y: choose(True, x, y) + choose(False, x, y),
-    "compared": lambda x, y: choose(x <= y, 1, 2) + choose(x > y, 4, 8) + choose(x > 0.5, 0, 16) + choose(y < 2, 0, 32),
-    "equal": lambda x, y: choose(x == 1.5, 1, 2) + choose(y != 2, 3, 4) + choose(x == y, 5, 6),
-    "both": lambda x, y: choose(both(x < 1, y < 1), 1, 2) + choose(both(True, y < 1), 3, 4),
-    "both, one known": lambda x, y: choose(both(x > 1, True), 5, 6) + choose(both(False, y < 1), 7, 8),
-    "either": lambda x, y: choose(either(x < 1, y < 1), 1, 2) + choose(either(False, lambda: y < 1), 3, 4),
-    "negation": lambda x, y: choose(negation(x < y), 1, 2) + choose(negation(False), x, y),
-    "condition in a sum": lambda x, y: 3 + (x > y),
+    "whole quotient": lambda x, y: math.ceil(x) // math.ceil(y) + 7 // math.ceil(x) + math.ceil(y) // 2,
+    "root": lambda x, y: math.sqrt(x) * math.sqrt(y + 2.0),
+    "ceil and floor": lambda x, y: math.ceil(x / y) + math.ceil(-x) + math.floor(y),
+    "minimum": lambda x, y: min(x, y, 1.5) + min(x, 2),
+    "maximum": lambda x, y: max(x, y, 1.5) + max([0, y]),
+    "clamp": lambda x, y: min(max(x, 0.5), 1.25) + min(max(2.0, 0.5), y),
+    "branch": lambda x, y: (x + 1 if x < y else y * 2) + (0.25 if x >= y else x / 3),
+    "nested branch": lambda x, y: 0.45 if x < 0.5 else 0.6 if x < 2 else 0.75,
+    "compared": lambda x, y: (1 if x <= y else 2) + (4 if x > y else 8) + (0 if x > 0.5 else 16) + (0 if y < 2 else 32),
+    "equal": lambda x, y: (1 if x == 1.5 else 2) + (3 if y != 2 else 4) + (5 if x == y else 6),
+    "and": lambda x, y: 1 if x < 1 and y < 1 else 2,
+    "or": lambda x, y: 1 if x < 1 or y < 1 else 2,
+    "not": lambda x, y: 1 if not x < y else 2,
+    "chained comparison": lambda x, y: 1 if 0.5 < x < y else 2,
+    "in": lambda x, y: 1 if x in (1.5, 3) else 2,
+    "early return": lambda x, y: _early(x, y),
     "constants": lambda x, y: x * 1e-09 + y * 1e40 + x * -2.5e-7 + y * 2**-53 + math.sqrt(2),
 }  # fmt: skip
 # Rounded by libraries that differ in the last digits.
@@ -119,8 +102,18 @@ NEARLY: dict[str, Two] = {
     "sum of a list": lambda x, y: sum([x, y, 1, x]),
     "powers": lambda x, y: x**2 + y**3 + x**-0.5 + 2**y + x**y,
     "power of a negative number": lambda x, y: (-x) ** 2 + (-2) ** 3 * x + (-0.5) ** 2 * y,
-    "hypot": lambda x, y: hypot(x, y) + hypot(x, 1.0, y) + hypot(y),
+    "hypot": lambda x, y: math.hypot(x, y) + math.hypot(x, 1.0, y) + math.hypot(y),
 }
+
+
+def _early(x: Any, y: Any) -> Any:
+    if x > 100:
+        return y
+    total = x
+    for step in (1, 10):
+        if y > step:
+            total += step
+    return total
 
 
 def _inputs() -> list[tuple[float, float]]:
@@ -133,19 +126,11 @@ def _inputs() -> list[tuple[float, float]]:
 @pytest.mark.parametrize("name", [*EXACT, *NEARLY])
 def test_operations_are_the_same_in_javascript(name: str) -> None:
     formula = (EXACT | NEARLY)[name]
-    text = written(formula(X, Y))
+    with javascript_functions():
+        text = expression(formula, "p.x", "p.y")
     found = javascript([(text, {"x": x, "y": y}) for x, y in _inputs()])
     wanted = [formula(x, y) for x, y in _inputs()]
     assert found == (wanted if name in EXACT else pytest.approx(wanted, rel=1e-14))
-
-
-@needs_node
-def test_optional_numbers_are_null_in_javascript() -> None:
-    def clip(length: Any) -> Any:
-        return choose(given(length), lambda: 1 / sqrt(length * (length - 1)), 1.0)
-
-    found = javascript([(written(clip(X)), {"x": length}) for length in (None, 3, 7)])
-    assert found == [clip(None), clip(3), clip(7)]
 
 
 @needs_node
@@ -225,10 +210,16 @@ def _parts(name: str, numbers: dict[str, Any], n: Any) -> list[Any]:
 
 def _names(name: str, *, required: bool) -> list[str]:
     """Return the numbers that an extent takes, all of them or those without a default."""
-    import inspect
-
-    parameters = inspect.signature(base._KNOWN[name].extent).parameters.values()
+    parameters = inspect.signature(statistic_class(name).extent).parameters.values()
     return [entry.name for entry in parameters if not required or entry.default is entry.empty]
+
+
+def _texts(name: str, names: list[str]) -> list[str]:
+    def part(at: int, *values: Any) -> Any:
+        return _parts(name, dict(zip(names, values[1:], strict=True)), values[0])[at]
+
+    with javascript_functions():
+        return [expression(partial(part, at), "p.n", *(f"p.{key}" for key in names)) for at in range(5)]
 
 
 @needs_node
@@ -237,7 +228,7 @@ def _names(name: str, *, required: bool) -> list[str]:
 def test_every_extent_is_the_same_in_javascript(name: str, required: bool) -> None:
     generator = np.random.default_rng(OWN.index(name))
     names = _names(name, required=required)
-    texts = [written(part) for part in _parts(name, {key: Formula(f"p.{key}") for key in names}, Formula("p.n"))]
+    texts = _texts(name, names)
     expressions, wanted = [], []
     for n in (1, 10, 999, 1024, 1025, 54_321, 10**7):
         for _ in range(5):
@@ -250,51 +241,84 @@ def test_every_extent_is_the_same_in_javascript(name: str, required: bool) -> No
     np.testing.assert_allclose(found[:, 1:], [row[1:] for row in wanted], rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_every_extent_can_be_written(name: str) -> None:
-    numbers = {key: Formula(f"p.{key}") for key in _names(name, required=False)}
-    for part in _parts(name, numbers, Formula("p.n")):
-        text = written(part)
-        assert "Formula" not in text
-        assert "np." not in text
-        assert text.count("(") == text.count(")")
+# Ways through a schedule.
 
 
-# What a formula refuses.
+def test_statements_of_all_ways_become_nested_conditions() -> None:
+    paths, runs = Paths(), []
+    for _ in paths.runs():
+        x = Traced("x", paths)
+        paths.events.append("first();")
+        if x > 1:
+            paths.events.append("large();")
+        if x > 1 and x > 2:
+            paths.events.append("larger();")
+        paths.events.append("last();")
+        runs.append(paths.events)
+    assert len(runs) == 3
+    lines = [line.strip() for line in tree(runs).splitlines()]
+    larger = ["if ((x > 2)) {", "larger();", "}"]
+    assert lines == ["first();", "if ((x > 1)) {", "large();", *larger, "}", "last();"]
 
-MISUSES: dict[str, Callable[[Formula], Any]] = {
-    "if": lambda x: 1 if x > 2 else 2,
-    "truth value": lambda x: bool(x),
-    "not": lambda x: not x,
-    "and": lambda x: (x > 1) and (x < 2),
-    "or": lambda x: (x > 1) or (x < 2),
-    "chained comparison": lambda x: 0 < x < 1,
-    "min": lambda x: min(x, 1),
-    "max": lambda x: max(1, x),
-    "in": lambda x: x in (1, 2),
-    "sorted": lambda x: sorted([x, 2]),
-    "assert equal": lambda x: bool(x == 2),
-    "math": lambda x: math.sqrt(x),
-    "float": lambda x: float(x),
+
+def test_a_schedule_has_few_ways() -> None:
+    counts = {name: len(ways(analysis, variant, {})) for name, (analysis, variant) in variants().items()}
+    assert len(counts) >= 50
+    assert max(counts.values()) <= traced.MOST_PATHS == 64
+
+
+def test_too_many_ways_are_refused() -> None:
+    paths = Paths()
+
+    def chain() -> None:
+        for _ in paths.runs():
+            sum(1 for n in range(7) if Traced("x", paths) > n)
+
+    with pytest.raises(ValueError, match=r"at most 64.* early returns"):
+        chain()
+
+
+def test_functions_are_those_of_python_again_afterwards() -> None:
+    before = (max, min, math.sqrt, math.hypot, math.ceil, math.floor)
+
+    def broken() -> None:
+        with javascript_functions():
+            assert max is not before[0]
+            # Others go on while a page is written.
+            assert max(3, 4) == max(iter([4, 3])) == max([-4, 1], key=abs) * -1 == 4
+            assert math.sqrt(4) == 2
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken()
+    assert before == (max, min, math.sqrt, math.hypot, math.ceil, math.floor)
+
+
+# What a traced number refuses.
+
+MISUSES: dict[str, Callable[[Traced], Any]] = {
     "int": lambda x: int(x),
+    "float": lambda x: float(x),
+    "index": lambda x: [1, 2][x],
     "range": lambda x: range(x),
+    "round": lambda x: round(x),
+    "loop": lambda x: [entry for entry in x],
+    "several": lambda x: max(*x),
+    "remainder": lambda x: x % 2,
+    "math": lambda x: math.log(x),
+    "kept function": lambda x: SQRT(x),
     "array": lambda x: np.zeros(x),
+    "numpy": lambda x: np.sqrt(x),
     "hash": lambda x: {x: 1},
     "list": lambda x: operator.add(x, [1]),
     "dict": lambda x: operator.mul(x, {}),
-    "computed": lambda x: computed(x),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MISUSES)
-def test_a_formula_never_takes_a_branch_or_becomes_a_number(name: str) -> None:
-    with pytest.raises(TypeError):
+def test_a_traced_number_never_becomes_a_number(name: str) -> None:
+    with javascript_functions(), pytest.raises(TypeError):
         MISUSES[name](X)
-
-
-def test_a_branch_on_a_formula_says_what_to_write() -> None:
-    with pytest.raises(TypeError, match=r"got the formula \(p\.x > 2\)\. Write choose"):
-        MISUSES["if"](X)
 
 
 @pytest.mark.parametrize("value", [[1], {}, object(), 1j, b"x"], ids=lambda value: type(value).__name__)
@@ -341,27 +365,3 @@ def test_whole_quotients_of_other_numbers_are_refused() -> None:
 )
 def test_texts(value: object, text: str) -> None:
     assert written(value) == text
-
-
-def test_numbers_stay_what_they_are() -> None:
-    assert isinstance(maximum(1, minimum(1024, 7 // 2)), int)
-    assert isinstance(ceil(2.5), int)
-    assert choose(True, 3, lambda: 1 / 0) == 3
-    assert choose(False, lambda: 1 / 0, None) is None
-    assert both(False, lambda: 1 / 0 > 1) is False
-    assert either(True, lambda: 1 / 0 > 1) is True
-    assert given(0) is True
-    assert given(None) is False
-    assert negation(np.bool_(False)) is True
-    assert computed(2.5) == 2.5
-
-
-@pytest.mark.parametrize("first", [3, 0.1, 7.25])
-@pytest.mark.parametrize("second", [2, 0.7])
-def test_functions_are_those_of_python(first: float, second: float) -> None:
-    assert sqrt(first) == math.sqrt(first)
-    assert hypot(first, second) == math.hypot(first, second)
-    assert ceil(first) == math.ceil(first)
-    assert minimum(first, second) == min(first, second)
-    assert maximum(first, second) == max(first, second)
-    assert clamp(first, 1, 5) == min(max(first, 1), 5)
