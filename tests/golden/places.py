@@ -7,8 +7,7 @@ from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.guarantee.card import Spent, card_html, card_of, card_text
 from dpcape.planning.consortium import Consortium as Setting
-from dpcape.planning.page.planner_page import write_planner
-from dpcape.planning.planned import options_of, releases_of
+from dpcape.planning.planned import releases_of
 from dpcape.planning.study_plan import plan_study
 from dpcape.privacy.ledger import Charge
 from dpcape.privacy.terms import Terms
@@ -33,14 +32,11 @@ PLANNED = variants()
 statistic_names = Study.statistics
 # Modules that ask what time it is, by the name `datetime`.
 CLOCKS = (hash_chain, run_folder)
-# The function of the planner page that plans a study.
-PLAN_FUNCTION = "planStudy"
 
 __all__ = [
     "CLOCKS",
     "KNOWN_STATISTICS",
     "PLANNED",
-    "PLAN_FUNCTION",
     "Ceiling",
     "Charge",
     "FromSite",
@@ -63,11 +59,9 @@ __all__ = [
     "main",
     "make_protocol",
     "messages",
-    "options_of",
     "plan_study",
     "releases_of",
     "run_in_process",
     "second_moment",
     "statistic_names",
-    "write_planner",
 ]
