@@ -18,7 +18,8 @@ from dpcape.protocols.names import PROTOCOL_NAMES
 from dpcape.protocols.protocol import Protocol
 from dpcape.protocols.registry import PROTOCOLS
 from dpcape.statistics import feature_maps, losses
-from dpcape.statistics.names import LOSSES, STATISTICS
+from dpcape.statistics.losses import LOSSES
+from dpcape.statistics.names import STATISTICS
 from dpcape.statistics.statistic import _KNOWN, is_own
 
 

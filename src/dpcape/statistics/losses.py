@@ -23,7 +23,6 @@ from dpcape.arrays import FloatArray
 from dpcape.errors import InvalidParameter
 from dpcape.facts import PublicFacts
 from dpcape.statistics.monomials import multiplicities, powers
-from dpcape.statistics.names import LOSSES
 from dpcape.statistics.record_blocks import Targets
 from dpcape.statistics.statistic import is_free, is_own
 
@@ -178,6 +177,8 @@ def _coefficients(loss: RecordLoss, rows: FloatArray, targets: Any, facts: Publi
     return [np.concatenate(blocks) for blocks in zip(*single, strict=True)]
 
 
+LOSSES = {"poisson": "dpcape.statistics.poisson_loss:PoissonLoss"}
+"""Losses of dpcape: name -> module:class."""
 _LOSSES: dict[str, RecordLoss] = {}
 _L = TypeVar("_L", bound=type[RecordLoss])
 

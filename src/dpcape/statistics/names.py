@@ -75,8 +75,3 @@ STATISTICS = {
     "word_triples": "dpcape.statistics.word_moments:WordTriples",
 }
 """Name in messages -> module:class."""
-
-LOSSES = {
-    "poisson": "dpcape.statistics.poisson_loss:PoissonLoss",
-}
-"""Losses of dpcape for polynomial approximations: name -> module:class."""
