@@ -19,7 +19,7 @@ def test_vectors_are_as_recorded(family: str, tmp_path: Path) -> None:
     assert not found, f"{found}\n(plans, bytes and digests must stay; see tests/golden/renew.py)"
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 @pytest.mark.parametrize("family", WORDS)
 def test_words_and_pages_are_as_recorded(family: str, tmp_path: Path) -> None:
     found = difference(family, stored(family), computed(family, tmp_path))

@@ -15,13 +15,13 @@ from dpcape.analyses.description import CONDITIONAL, VERIFIED, Analysis, public_
 from dpcape.analyses.parameters import REQUIRED, WHOLE
 from dpcape.analyses.registry import ANY_PACKAGE, analyses, own_analyses, variants
 from dpcape.analyses.release import Refusal, Release
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.protocols.registry import PROTOCOLS
+from dpcape.core.statistic import statistic_class
 from dpcape.planning.measures import MEASURES
 from dpcape.planning.page.schedule_script import schedule_script, ways
-from dpcape.protocols.registry import PROTOCOLS
 from dpcape.report.model_sections import MAPS, SECTIONS
-from dpcape.statistics.statistic import statistic_class
 
 OWN = list(own_analyses().values())
 NAMES = [analysis.name for analysis in OWN]

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from dpcape import labelled, rows
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics import statistic as base
+from dpcape.core import statistic as base
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import Statistic, extent_of, statistic_class
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.gradients import network_gradient, outputs_for
 from dpcape.statistics.moments import centred_moments
 from dpcape.statistics.polynomials import loss_numbers
 from dpcape.statistics.regression_moment import regression_moment
-from dpcape.statistics.statistic import Statistic, extent_of, statistic_class
 from dpcape.statistics.third_moments import whitened_third_moment
 
 from .statistic_case import Case, all_cases

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from dpcape.analyses.registry import variants
+from dpcape.core.statistic import extent_of, statistic_class
+from dpcape.core.statistic_names import STATISTICS
 from dpcape.planning.page import traced
 from dpcape.planning.page.schedule_script import ways
 from dpcape.planning.page.traced import Paths, Traced, expression, javascript_functions, tree, written
-from dpcape.statistics.names import STATISTICS
-from dpcape.statistics.statistic import extent_of, statistic_class
 
 # As a module would have it that says `from math import sqrt`.
 SQRT = math.sqrt

@@ -13,9 +13,9 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import NUMBER, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
-from dpcape.arrays import IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.core.arrays import IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.adjusted_products import length_of_outcomes
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.table_designs import NO_SITE, design_width

@@ -11,8 +11,8 @@ from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
 from dpcape.analyses.survival import EVENT, HORIZON, chosen_event, is_typed
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import numbers_of_events
 from dpcape.statistics.table_designs import design_width

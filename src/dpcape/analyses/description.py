@@ -10,8 +10,8 @@ from typing import Any
 
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Schedule
-from dpcape.errors import InvalidParameter
-from dpcape.facts import MOST_VIEWS, PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import MOST_VIEWS, PublicFacts
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
 GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (

@@ -15,11 +15,11 @@ import msgspec
 from dpcape.analyses.description import CONDITIONAL, Analysis, Public, alternatives, public_facts
 from dpcape.analyses.parameters import OTHER, REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Step, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.enclosed import Enclosure, assumption_of
-from dpcape.statistics.extent import Extent, rounding_one_by_one
-from dpcape.statistics.statistic import is_own, statistic_class
+from dpcape.core.enclosed import Enclosure, assumption_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_one_by_one
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import is_own, statistic_class
 
 MAX_STEPS = 10_000
 PlainValue = str | int | float | bool | list[str | int | float | bool] | None

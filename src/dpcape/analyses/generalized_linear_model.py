@@ -19,8 +19,8 @@ from dpcape.analyses.regression import (
 )
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import SCALE
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 
 FAMILIES = GAUSSIAN, LOGISTIC, POISSON, GAMMA, MULTINOMIAL = ("gaussian", "logistic", "poisson", "gamma", "multinomial")
 LOGARITHMIC = (POISSON, GAMMA)

@@ -11,11 +11,11 @@ from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCa
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import extent_of
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
-from dpcape.statistics.statistic import extent_of
 
 # Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15

@@ -11,7 +11,7 @@ from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed, show
 from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling, scaling_used
 from dpcape.analyses.scaling import SCALE as PRIVATE_SCALE
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
 SPREAD = "spread"

@@ -6,7 +6,7 @@ from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, A
 from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
 from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.clipped_means import clipping_weight, weight_after_scaling
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))

@@ -16,7 +16,7 @@ from dpcape.analyses.moment_shares import (
 )
 from dpcape.analyses.parameters import NUMBER, OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import RELATIVE, Release, Steps
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.third_moments import checked_variance
 
 _OPTIONS = ("n_components", "noise_variance")

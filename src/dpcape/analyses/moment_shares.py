@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Either, Release
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public

@@ -18,7 +18,7 @@ from dpcape.analyses.parameters import (
     shown,
 )
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
 from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 

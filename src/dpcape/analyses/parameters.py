@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public

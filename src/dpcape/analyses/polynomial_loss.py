@@ -6,7 +6,7 @@ from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis,
 from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.losses import own_losses
 from dpcape.statistics.polynomials import LARGEST_SIZE, polynomial_coefficients
 

@@ -9,7 +9,7 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.scaling import SCALE, ScalingPlan, only, scaled_release, scaling
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.regression_rounds import SPREAD_CLIP, n_coefficients
 
 PURPOSES = INFERENCE, PREDICTION = ("inference", "prediction")

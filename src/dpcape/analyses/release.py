@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpcape.statistics.extent import Extent
-from dpcape.statistics.statistic import extent_of
+from dpcape.core.extent import Extent
+from dpcape.core.statistic import extent_of
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Step
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.scaling import N_BINS
 
 SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))

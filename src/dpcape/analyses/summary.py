@@ -11,8 +11,8 @@ from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, 
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import MOST_BINS, numbers_of, planned_numbers
 

@@ -9,8 +9,8 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of, refuse_level_names
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import MOST_TIMES, numbers_of_events
 

@@ -10,7 +10,7 @@ from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import FLAG, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 
 

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import (

@@ -14,7 +14,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.scaling import scaling_used
 from dpcape.analyses.wide import views_in_bases
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.multiview import TwoViewEstimator
 from dpcape.estimators.wide_moments import maps_or_warned
 from dpcape.estimators.wide_views import reduced_views, released_maps, released_views

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import chosen_event, horizon_of
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.event_release import OfEvents
-from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcape.analyses.survival import chosen_event, chosen_groups, horizon_of, n_times_of
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.group_summaries import CellCounts, Pooled, pooled

@@ -20,9 +20,10 @@ from dpcape.analyses.joint_ica import (
     subject_infomax_clip,
     whitening_clip,
 )
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic, build
 from dpcape.federation.allowance import Allowance
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
 from dpcape.postprocessing.ica_infomax import Infomax
@@ -42,7 +43,6 @@ from dpcape.statistics.basis_moments import of_basis
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.moments import second_moment
-from dpcape.statistics.statistic import AnyStatistic, build
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,

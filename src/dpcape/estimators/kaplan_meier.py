@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import KAPLAN_MEIER
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
 from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
 from dpcape.estimators.summary_figures import group_names

@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
@@ -30,7 +31,6 @@ from dpcape.statistics.clusters import (
     reduced_cluster_sums,
 )
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
-from dpcape.statistics.statistic import AnyStatistic
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0

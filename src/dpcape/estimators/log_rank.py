@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import LOG_RANK
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.event_release import OfEvents, ReleasedEvents
 from dpcape.estimators.summary_figures import group_names
 from dpcape.federation.allowance import Allowance

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
 from dpcape.estimators.scores import ScoringEstimator
@@ -33,7 +34,6 @@ from dpcape.postprocessing.verdicts import numbered, of_parts
 from dpcape.statistics.mixture_steps import mixture_step
 from dpcape.statistics.moments import row_bound, second_moment
 from dpcape.statistics.packing import packed_tensor_size
-from dpcape.statistics.statistic import AnyStatistic
 from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.postprocessing.tensor_power import Coordinates, Whitening, multilinear, noise_strength, power_method
 
 # With design="auto", a third moment of more numbers than this is released in few coordinates.

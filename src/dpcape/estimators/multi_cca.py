@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
 from dpcape.analyses.parameters import check_components
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, lengths_found
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.row_source import RowSource
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling

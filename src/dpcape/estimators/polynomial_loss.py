@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.analyses.regression import PREDICTION
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds
 from dpcape.estimators.scaling import private_scaling, used_or_warned

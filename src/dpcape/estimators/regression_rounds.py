@@ -20,7 +20,8 @@ from dpcape.analyses.regression import (
     logistic_unit,
     residual_unit,
 )
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.statistic import PublicValue
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
@@ -30,7 +31,6 @@ from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
 from dpcape.statistics.regression_rounds import GRADIENT_CLIP
-from dpcape.statistics.statistic import PublicValue
 
 # Step of a preconditioned gradient; chosen on simulated data (experiments/regression).
 _STEP = 0.5

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpcape.analyses.regression import LOGISTIC_SHARES, RATE_SHARES
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.regression_rounds import Asked, Coefficients, Rounds, shrunken_start, weights_of
 from dpcape.postprocessing.count_shifts import SlopeShift, count_shift, slope_shift
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets

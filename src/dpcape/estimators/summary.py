@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.summary import QUARTILES, SUMMARY, checked_quantiles, chosen_columns, n_bins_of, weights_of
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.summary_figures import (
     Sized,
@@ -25,7 +26,6 @@ from dpcape.estimators.summary_figures import (
     side_by_side,
     unit_covariance,
 )
-from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled

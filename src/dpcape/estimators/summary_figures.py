@@ -11,8 +11,8 @@ from itertools import product
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicColumn
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicColumn
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Interval,

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
 from dpcape.estimators.new_rows import check_names, names_of
@@ -33,7 +34,6 @@ from dpcape.postprocessing.tensor_power import (
 )
 from dpcape.postprocessing.verdicts import numbered, of_parts
 from dpcape.statistics.packing import packed_tensor_size
-from dpcape.statistics.statistic import AnyStatistic
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 
 if TYPE_CHECKING:

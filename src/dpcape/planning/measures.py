@@ -24,9 +24,9 @@ from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
 from dpcape.analyses.summary import chosen_columns
 from dpcape.analyses.survival import chosen_event
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.planning.whitened_noise import views_seen, whitened_noise

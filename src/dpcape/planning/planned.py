@@ -16,15 +16,15 @@ from dpcape.analyses.description import Analysis, Public, Variant, alternatives,
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.registry import variants
 from dpcape.analyses.release import EXACT, Release
-from dpcape.errors import InvalidParameter
-from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent
+from dpcape.core.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
+from dpcape.core.limits import check_size
+from dpcape.core.privacy.calibration import noise_ratio, plan_release
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.planning.consortium import Consortium
-from dpcape.privacy.calibration import noise_ratio, plan_release
-from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.extent import Extent
-from dpcape.transport.limits import check_size
 
 Options: TypeAlias = Mapping[str, object]
 """Values of parameters and facts by name."""

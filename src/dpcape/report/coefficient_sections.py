@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.loading_sections import FittedModel, figure_of, names_of, weights_section
 from dpcape.report.page import Picture, ReportSection, Table

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 
 
 class FittedHazards(Protocol):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import is_operator
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.report.component_plots import loadings, top_words
 from dpcape.report.map_plots import plot_maps, plot_slices
 from dpcape.report.page import Picture, ReportSection, Table

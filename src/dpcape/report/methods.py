@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpcape._version import __version__
+from dpcape.core._version import __version__
+from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.guarantee import NONE, Guarantee
-from dpcape.protocols.registry import protocol_of
 from dpcape.report.citations import papers, software
 from dpcape.report.loading_sections import FittedModel
 from dpcape.schema.column import Column

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.coefficient_plots import coefficient_plot, within
 from dpcape.report.coefficient_sections import DRAWN, caption_of, coefficients, level_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.report.loading_sections import FittedModel, names_of
 from dpcape.report.result import LARGEST, MANY, NAN, Figures, Result, floats
 from dpcape.report.table_figures import (

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 
 BY_SITE = "Noisy totals of each site are visible in this result, under every protocol."
 SITES_HEADER = ["site", "records", "part kept", "location (root mean square)", "scale (mean)"]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
 _SHOWN = 8
 _NOT_REACHED = "not reached"

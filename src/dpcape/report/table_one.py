@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 
 MISSING, ALL = "missing", "all"
 RECORDS, QUANTILE, MEAN, DEVIATION, COUNT, SHARE = "records", "quantile", "mean", "sd", "count", "share"

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic
+from dpcape.core.totals import total_of
 from dpcape.records.from_numbers import numbers_per_unit, records_from
 from dpcape.site.pair_search import Effort, farthest_pair
-from dpcape.site.totals import total_of
-from dpcape.statistics.extent import BLOCK_ROWS
-from dpcape.statistics.statistic import AnyStatistic
 
 AT_A_SITE = Effort(n_candidates=60, n_rounds=12, n_steps=12)
 # Records of a synthetic site in which one is replaced.

@@ -14,20 +14,20 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.basis import Basis, Place, places
-from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import MeanT_co, PublicValue, Statistic, known
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import ShortenedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.record_blocks import ShortenedBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 # Weight of the clipped part, over the bound: where public ranges turn it into width it is worth more noise.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5

@@ -15,15 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import UNIT_ROUNDOFF, Extent
+from dpcape.core.facts import PublicColumn, PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, known
 from dpcape.statistics.cells import CATEGORY
-from dpcape.statistics.extent import UNIT_ROUNDOFF, Extent
 from dpcape.statistics.moments import FirstMoments
-from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, ScaledCentredMoments
-from dpcape.statistics.statistic import AnyStatistic, PublicValue, Statistic, known
 from dpcape.statistics.table_designs import checked_places, complete_records
 
 PREFIX = "complete_"

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import known
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.score_rounds import ScoresAndCurvature
-from dpcape.statistics.statistic import known
 
 RATIO_CLIP = 2.5
 """Responses count up to this many times their mean under the coefficients."""

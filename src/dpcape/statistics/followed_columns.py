@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import checked_event
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import CodedBlocks
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import NO_SITE, TableDesign
 
 _BLOCK = 1 << 12

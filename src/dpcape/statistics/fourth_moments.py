@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
-from dpcape.statistics.statistic import Statistic, known
 
 
 class _OfReducedRows(Statistic[RowBlocks, FloatArray]):

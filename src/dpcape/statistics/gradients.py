@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit, softmax
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.feature_maps import feature_blocks, feature_map, n_inputs
-from dpcape.statistics.record_blocks import LabelledBlocks
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 # Weights come from the aggregator. Up to this size, number of layers and number of units no activation can overflow, so
 # a site can answer whatever its records are: inputs are at most 1e9 long and a layer makes them at most 1e12 times as

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicColumn, PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY, encoding, n_cells_of
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import CodedBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_BINS = 1024
 """Most bins of the range of a number."""

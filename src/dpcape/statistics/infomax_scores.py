@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_CONDITION = 200.0
 """Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""

@@ -19,12 +19,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets
+from dpcape.core.statistic import is_free, is_own
 from dpcape.statistics.monomials import multiplicities, powers
-from dpcape.statistics.record_blocks import Targets
-from dpcape.statistics.statistic import is_free, is_own
 
 
 class RecordLoss(ABC):

@@ -13,14 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.enclosed import clipped
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.enclosed import clipped
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.gradients import LARGEST_WEIGHT, check_classes, checked_number
-from dpcape.statistics.record_blocks import LabelledBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_WEIGHTS = 2**22
 # Gradients of a block of single records are held together: at most this many numbers, 16 MiB.

@@ -13,14 +13,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray, column_sums
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray, column_sums
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
@@ -124,7 +124,7 @@ class SecondMoment(_OfProducts[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
     |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What single
-    precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`.
+    precision adds is proved at :func:`~dpcape.core.extent.products_extent`.
     """
 
     name = "second_moment"
@@ -157,7 +157,7 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
     in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
     (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is
-    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`: sums
+    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.core.extent.products_extent`: sums
     of rows, too, are off by at most gamma times the sum of their lengths.
     """
 

@@ -16,7 +16,7 @@ from typing import overload
 import numpy as np
 from scipy.linalg.lapack import dtrttp
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 
 # Matrices -------------------------------------------------------------------------------------------------------------
 

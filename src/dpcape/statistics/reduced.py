@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.statistics.extent import block_rows
-from dpcape.statistics.record_blocks import RowBlocks, SubjectSeries
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import block_rows
+from dpcape.core.record_blocks import RowBlocks, SubjectSeries
 from dpcape.statistics.row_products import row_products
 
 MOST_REDUCED = 1e6

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks, Targets
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import LabelledBlocks, Targets
-from dpcape.statistics.statistic import Statistic, known
 
 _LARGEST_WEIGHT = 1e50
 

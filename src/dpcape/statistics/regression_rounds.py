@@ -15,17 +15,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 LARGEST_SQUARE = 25.0
 """Squared residuals count up to this many times the released mean square."""

@@ -17,15 +17,15 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
+from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
+from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.clipped_means import ClippedMeans, Means
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
-from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
 
 N_BINS = 32

@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import known
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
-from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_positive
 from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import known
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""

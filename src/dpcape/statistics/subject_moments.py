@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import Extent, rounding_one_by_one
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_one_by_one
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import SubjectSeries
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.packing import pack, pack4, packed_size, packed_size4, pair_products, traceless4, unpack
-from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 # Eigenvalues of a subject's covariance are raised to this part of the largest: fewer time points than dimensions,
 # or constant voxels, must not divide by zero.

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import Extent
+from dpcape.core.arrays import FloatArray
+from dpcape.core.extent import Extent
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import SubjectSeries
+from dpcape.core.statistic import known
 from dpcape.statistics.packing import packed_size
-from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
-from dpcape.statistics.statistic import known
 from dpcape.statistics.subject_moments import InBall, extent_in_ball, whitened
 
 _DECAY = 0.7

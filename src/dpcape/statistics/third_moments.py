@@ -22,15 +22,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records

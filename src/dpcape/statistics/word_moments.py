@@ -26,10 +26,12 @@ from typing import cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CountBlocks, SparseCounts
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.packing import (
     CubeSum,
     pack,
@@ -40,8 +42,6 @@ from dpcape.statistics.packing import (
     unpack,
     unpack_tensor,
 )
-from dpcape.statistics.record_blocks import CountBlocks, SparseCounts
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive, checked_whitener
 
 # A packed tensor of more entries than this is not released whole.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import make_protocol, parameters, plannable
 from dpcape.planning.page.traced import Paths, Traced, javascript_functions, written
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import make_protocol, parameters, plannable
 
 
 def protocol_script() -> str:
