@@ -12,7 +12,8 @@ from dpcape import Cape, rows
 from dpcape.privacy.calibration import plan_release
 from dpcape.privacy.terms import Terms
 from dpcape.protocols.cape import agreement
-from dpcape.protocols.secure_session import request_digest, session_config
+from dpcape.protocols.protocol import request_digest
+from dpcape.protocols.secure_session import session_config
 from dpcape.statistics import centred_moments
 from dpcape.transport.messages import Request
 
@@ -78,14 +79,15 @@ def test_every_part_of_a_request_is_in_its_digest(field: Any) -> None:
     assert request_digest(changed) != request_digest(request)
 
 
-def test_an_agreement_is_of_its_request_its_roster_and_its_sum() -> None:
+def test_an_agreement_is_of_its_request_attempt_roster_and_sum() -> None:
     request, agreed = made_request(), np.array([3, -4, 5], dtype=np.int64)
-    made = agreement(request, SITES, agreed)
-    assert agreement(request, SITES[::-1], agreed) == made
+    made = agreement(request, 0, SITES, agreed)
+    assert agreement(request, 0, SITES[::-1], agreed) == made
     others = [
-        agreement(msgspec.structs.replace(request, release=1), SITES, agreed),
-        agreement(request, SITES[:3], agreed),
-        agreement(request, (*SITES[:3], "riga"), agreed),
-        agreement(request, SITES, agreed + np.array([0, 0, 1])),
+        agreement(msgspec.structs.replace(request, release=1), 0, SITES, agreed),
+        agreement(request, 1, SITES, agreed),
+        agreement(request, 0, SITES[:3], agreed),
+        agreement(request, 0, (*SITES[:3], "riga"), agreed),
+        agreement(request, 0, SITES, agreed + np.array([0, 0, 1])),
     ]
-    assert len({made, *others}) == 5
+    assert len({made, *others}) == 6
