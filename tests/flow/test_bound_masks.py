@@ -432,21 +432,23 @@ def test_totals_for_different_requests_do_not_add_up(deviating: Any, case: Any) 
 # What it is for.
 
 
-def test_what_different_plans_would_cost() -> None:
-    """Own noise has 2^30 to 2^31 grid steps, so that another plan can halve it: mu grows to sqrt(8/5) = 1.26 times.
+@pytest.mark.parametrize(("n_honest", "times"), [(2, 1.263), (3, 1.411), (50, 1.935)])
+def test_what_different_plans_would_cost(n_honest: int, times: float) -> None:
+    """Own noise has 2^30 to 2^31 grid steps, so that the others' plan can halve theirs: mu grows up to twice.
 
     Bound masks keep the sum of draws from the coordinator. What it may read then, releases under own noise and draw,
     exposes nobody more than was calibrated.
     """
-    n_sites, honest = 4, [0, 1]
+    n_sites, honest = n_honest + 1, range(n_honest)
     ratio = np.sqrt(n_sites * PROTOCOL.cancelling_ratio)
-    equal, mixed = np.ones(n_sites), np.array([1.0, 0.5, 1.0, 1.0])
+    equal, mixed = np.ones(n_sites), np.full(n_sites, 0.5)
+    mixed[0] = 1.0
     calibrated = zero_sum_view(n_sites, honest, equal, ratio * equal).exposures()[0]
     readable = zero_sum_view(n_sites, honest, mixed, ratio * mixed).exposures()[0]
-    assert 1.25 < readable / calibrated < np.sqrt(8 / 5)
+    assert readable / calibrated == pytest.approx(times, abs=1e-3)
     single = AdversaryView(
-        shift=np.eye(2, n_sites),
-        mixing=np.eye(2, 2 * n_sites) + np.eye(2, 2 * n_sites, n_sites),
+        shift=np.eye(n_honest, n_sites),
+        mixing=np.eye(n_honest, 2 * n_sites) + np.eye(n_honest, 2 * n_sites, n_sites),
         variances=np.concatenate([ratio * mixed, mixed]) ** 2,
     )
     assert single.exposures()[0] < calibrated
