@@ -12,6 +12,8 @@ STARTED=()
 finish() {
   # Only what was started here is ended, by its own number.
   dpcape federation stop federation > /dev/null 2>&1 || true
+  # All but the server, which was started first: a site would wait for it to come back.
+  for pid in "${STARTED[@]:1}"; do kill "$pid" 2> /dev/null || true; done
   for pid in "${STARTED[@]}"; do
     for _ in $(seq 100); do kill -0 "$pid" 2> /dev/null || break; sleep 0.2; done
     kill "$pid" 2> /dev/null || true

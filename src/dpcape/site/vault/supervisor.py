@@ -116,7 +116,10 @@ class Supervisor:
         self._zygote: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
-        """Serve until a signal comes or the engine ends by itself; return the exit code."""
+        """Serve until a signal comes; return the exit code. However the engine ends, it is started again.
+
+        Whoever owns the engine can end it, with any code. The steward alone ends the site.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
         adopt_descendants()
@@ -125,13 +128,13 @@ class Supervisor:
             while True:
                 begun = time.monotonic()
                 what = self._outcome()
-                if self._is_over(what):
+                if self._is_told_to_end():
                     return 0
                 if time.monotonic() - begun > _CALM_SECONDS:
                     pause = _FIRST_PAUSE
                 self._warn(f"{what}; vault and engine start again in {pause:g} s")
                 self._rest(pause)
-                if self._is_over():
+                if self._is_told_to_end():
                     return 0
                 pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
@@ -153,8 +156,8 @@ class Supervisor:
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
 
-    def _is_over(self, what: str = "") -> bool:
-        return self._ending or what == "engine ended"
+    def _is_told_to_end(self) -> bool:
+        return self._ending
 
     def _rest(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -186,7 +189,7 @@ class Supervisor:
         while not self._ending:
             code = engine.poll()
             if code is not None:
-                return "engine ended" if code == 0 else f"the engine ended with code {code}"
+                return f"the engine ended with code {code}"
             if vault.poll() is not None:
                 return f"the vault ended with code {vault.returncode}"
             time.sleep(_GLANCE)
