@@ -83,7 +83,8 @@ for SITE in lima lyon oslo pune; do
   done
   dpcape site review study.toml --folder "sites/$SITE"
   dpcape site approve study.toml --folder "sites/$SITE"
-  dpcape site serve --folder "sites/$SITE" --kit "federation/kits/$SITE" > "$SITE.log" 2>&1 &
+  SERVER="localhost:${PORT:-18002}"
+  dpcape site serve --folder "sites/$SITE" --kit "federation/kits/$SITE" --server "$SERVER" > "$SITE.log" 2>&1 &
   STARTED+=($!)
 done
 

@@ -22,6 +22,7 @@ from tests.engine.accounts import ENGINE_UID, engine_environment, engine_python
 from tests.engine.consortium import Consortium, free_port, registration
 
 from dpcape.engines.flare.kits import FederationFolder
+from dpcape.engines.flare.workspace import SiteKit
 from dpcape.guarantee.separation import LINES
 from dpcape.runs.in_process import finish
 from dpcape.site.folder import SiteFolder
@@ -42,21 +43,29 @@ class Place:
         federation.create([registration(folder)], host="localhost", port=free_port())
         folder.pin("coordinator", federation.coordinator().public.hex())
         self.kit = path / "kit"
+        self.server = "{1}:{2}".format(*SiteKit(federation.kits / "lyon", "lyon").server())
         shutil.copytree(federation.kits / "lyon", self.kit)
 
     def give_to(self, uid: int) -> None:
         for path in (self.path, *self.path.rglob("*")):
             os.chown(path, uid, uid)
 
-    def serve(self, *options: str, ordinary: bool = False, **environment: str) -> subprocess.Popen[str]:
+    def serve(
+        self,
+        *options: str,
+        ordinary: bool = False,
+        kit: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        **environment: str,
+    ) -> subprocess.Popen[str]:
         account = {"user": ENGINE_UID, "group": ENGINE_UID, "extra_groups": []} if ordinary else {}
         python = engine_python() if ordinary else sys.executable
-        command = [python, "-m", "dpcape", "site", "serve", "--folder", str(self.folder), "--kit", str(self.kit)]
+        command = [python, "-m", "dpcape", "site", "serve", "--folder", str(self.folder), "--kit", str(kit or self.kit)]
         return subprocess.Popen(
             [*command, *options],
             env={**engine_environment(), "HOME": str(self.path), **environment},
             cwd="/",
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -67,6 +76,8 @@ class Place:
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     made = Place(Path(tempfile.mkdtemp(prefix="dpcape-modes-")))
+    # Confirmed before, by the steward.
+    SiteFolder(made.folder).note_serving({"server": made.server, "confirmed": True})
     yield made
     shutil.rmtree(made.path, ignore_errors=True)
 

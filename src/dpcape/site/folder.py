@@ -138,9 +138,12 @@ class SiteFolder(StudyShelf):
 
     def note_serving(self, settings: RowBody) -> None:
         """Make the settings of a start a row of the ledger, unless they are those of the start before."""
-        before = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
-        if before != [settings]:
+        if self.last_served() != settings:
             self._append("serve", settings)
+
+    def last_served(self) -> RowBody:
+        """Return the settings of the last start; empty if there was none."""
+        return next((entry.body for entry in reversed(self.chain.entries()) if entry.kind == "serve"), {})
 
     def engine_port(self) -> int | None:
         """Return the port that the engine of the last start may connect to, on any machine; None if there was none.
@@ -148,10 +151,9 @@ class SiteFolder(StudyShelf):
         A ledger that cannot be read says nothing; no engine is started on it either.
         """
         try:
-            noted = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
+            port = str(self.last_served().get("server", "")).rpartition(":")[2]
         except LedgerRefused:
             return None
-        port = str(noted[0].get("server", "")).rpartition(":")[2] if noted else ""
         return int(port) if port.isdigit() else None
 
     def pin(self, name: str, public_key_hex: str) -> None:

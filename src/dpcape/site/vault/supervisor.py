@@ -118,7 +118,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until a signal comes; return the exit code. However the engine ends, it is started again.
 
-        Whoever owns the engine can end it, with any code. The steward alone ends the site.
+        An attacker who owns the engine can end it, with any code. The steward alone ends the site.
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
