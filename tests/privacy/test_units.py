@@ -103,6 +103,15 @@ def test_unknown_number_of_records_with_mixed_units_is_refused() -> None:
     assert stated.spent() == book.spent()
 
 
+@pytest.mark.parametrize(("by_charge", "by_ceiling"), [(6, 4), (4, 6)])
+def test_of_two_numbers_of_records_the_larger_counts(by_charge: int, by_ceiling: int) -> None:
+    book = Ledger(epsilon=60.0, delta=DELTA, per="subject", rows_per_subject=by_ceiling)
+    federation = Federation(in_process(held("record", by_charge), ledgers={"lyon": book}), protocol=Independent())
+    federation.allow(1.0, DELTA).mean(second_moment(federation.facts))
+    assert book.charges[0].unit == Unit("record", 6)
+    assert book.spent() == pytest.approx(epsilon_of(DELTA, 6 * book.charges[0].mu), rel=1e-4)
+
+
 def study_charge(epsilon: float, unit: Unit, name: str) -> Charge:
     mu = mu_of(epsilon - epsilon_reserve(epsilon), DELTA * (1 - DELTA_RESERVE))
     return Charge(name, mu, epsilon_reserve(epsilon), tail_reserve(DELTA), 1, unit)

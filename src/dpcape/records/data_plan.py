@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -93,6 +93,17 @@ class DataPlan:
     def masks(self) -> tuple[Path | None, ...]:
         """Public mask of each table, on which maps of the result are written; None where there is none."""
         return (self.mask,) if self.kind == "subjects" else tuple(table.mask for table in self.tables)
+
+    def stating(self, rows_per_subject: int | None) -> DataPlan:
+        """Return the plan with the number of records per subject that a site's steward states of a data set.
+
+        Of two numbers the smaller one is enforced in unit "subject", where a longer series is invalid. In unit "record"
+        nothing is enforced, so that the larger one counts.
+        """
+        known = [rows for rows in (rows_per_subject, self.rows_per_subject) if rows is not None]
+        if not known:
+            return self
+        return replace(self, rows_per_subject=min(known) if self.unit == "subject" else max(known))
 
     def records(self, holding: Holding, *, progress: bool = False) -> Records:
         """Build the records of one site from its raw values.

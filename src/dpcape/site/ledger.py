@@ -259,7 +259,7 @@ class SiteLedger:
         check_approved(state, self._study, self._data, allowance=charge.allowance)
         if charge.allowance in state.closed:
             raise releases_may_be_lost()
-        if not charge.terms or ChargedTo(charge, self._data, self._study) not in state.charges:
+        if not any(entry.is_continued_by(charge) for entry in state.charges_of(self._data, self._study)):
             raise other_terms()
         self._mine[charge.allowance] = charge.n_releases
         return state.releases[charge.allowance]
