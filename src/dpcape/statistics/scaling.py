@@ -8,7 +8,6 @@ diameter is a public constant whatever was released, and whatever an aggregator 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
@@ -198,7 +197,7 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
 
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
-        moved = copy.copy(self)
+        moved = super().at(place)
         moved._inner = self._inner.at(place)
         return moved
 
