@@ -68,8 +68,8 @@ def test_the_papers_calibration_is_noticed() -> None:
 # sqrt(2 (1/64 + 1/16)) R^2, which is .79 of the diameter. An attack must come within 5% of that.
 _LOGISTIC = 0.95 * math.sqrt(2 * (1 / 64 + 1 / 16)) / 0.5
 # Three classes alike: without the first, a residual has a squared length of 5/9 and enters with 1/9, and a curvature
-# has one of 10/81; orthogonal records are sqrt(10/81 + 20/81) R^2 apart, of a diameter of 1.0915 R^2.
-_CLASSES = 0.95 * math.sqrt(30 / 81) / 1.0915
+# has one of 10/81; orthogonal records are sqrt(10/81 + 20/81) R^2 apart, of a diameter of 0.94281 R^2.
+_CLASSES = 0.95 * math.sqrt(30 / 81) / 0.94281
 LEAST_REACHED = {"logistic-regression": _LOGISTIC, "logistic-model": _LOGISTIC, "multinomial-model": _CLASSES}
 # Of half the noise, the attack on three classes uses 1.2 times the claimed mu: fewer trials notice it by luck.
 TRIALS_WITH_HALF = {"multinomial-model": 60_000}
