@@ -228,6 +228,7 @@ def _subjects(unit: str) -> dict[str, Any]:
             bound=3.0,
             unit=unit,
             rows_per_subject=40,
+            n_features=3,
         )
         for index, site in enumerate(SITES[:4])
     }

@@ -142,7 +142,7 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[[], Any]]] =
     "documents": (WORDS, lambda X, **o: documents(X, **o), lambda: TopicModel(2, **BUDGET)),
     "people": (
         PEOPLE,
-        lambda X, **o: subjects(X, bound=3.0, unit="subject", rows_per_subject=20, **o),
+        lambda X, **o: subjects(X, bound=3.0, unit="subject", rows_per_subject=20, n_features=3, **o),
         lambda: JointICA(2, n_timepoints=12, insist=True, **BUDGET),
     ),
     "time points": (

@@ -276,7 +276,9 @@ def test_an_epsilon_beyond_all_measure_is_named() -> None:
 
 
 def test_whole_subjects_are_for_joint_ica() -> None:
-    held = subjects([NUMBERS, NUMBERS], bound=1.0, unit="subject", rows_per_subject=len(NUMBERS))
+    held = subjects(
+        [NUMBERS, NUMBERS], bound=1.0, unit="subject", rows_per_subject=len(NUMBERS), n_features=NUMBERS.shape[1]
+    )
     for model in (Mean(**BUDGET), PCA(2, **BUDGET), KMeans(2, **BUDGET)):
         with pytest.raises(InvalidParameter, match="JointICA"):
             model.fit(alone(held))

@@ -296,7 +296,11 @@ def test_precision_follows_the_array_and_can_be_asked_for() -> None:
     assert labelled(narrow, [0.0, 1.0, 1.0], bound=1.0, response=(0, 1)).facts().is_single
     assert subjects([narrow, narrow], bound=1.0, unit="record").facts().is_single
     assert not subjects([narrow, X], bound=1.0, unit="record").facts().is_single
-    assert not subjects([narrow], bound=1.0, unit="subject", rows_per_subject=3).facts().is_single
+    assert (
+        not subjects([narrow], bound=1.0, unit="subject", rows_per_subject=3, n_features=narrow.shape[1])
+        .facts()
+        .is_single
+    )
     with pytest.raises(InvalidParameter, match="precision"):
         rows(X, bound=1.0, precision="half")
     with pytest.raises(InvalidParameter, match="precision"):

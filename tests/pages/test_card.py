@@ -197,7 +197,7 @@ def test_the_unit_is_named_and_a_person_is_not_a_record() -> None:
     generator = np.random.default_rng(3)
     series = [generator.normal(size=(30, 2)) * 0.2 for _ in range(40)]
     for unit, expected in (("record", "time point"), ("subject", "One subject of one site")):
-        records = {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=max(map(len, series)))}
+        records = {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=30, n_features=2)}
         allowance = Federation(in_process(records), protocol=Independent()).allow(1.0, 1e-5)
         card = card_of(allowance.guarantee())
         assert expected in card_text(card, width=4000)

@@ -64,7 +64,11 @@ def held(kind: str, n: int) -> Any:
         return subjects([0.2 * source.laplace(size=(10, 5)) for _ in range(n // 10)], bound=1.0, unit="record")
     if kind == "people":
         return subjects(
-            [0.2 * source.laplace(size=(12, 5)) for _ in range(n // 10)], bound=1.0, unit="subject", rows_per_subject=12
+            [0.2 * source.laplace(size=(12, 5)) for _ in range(n // 10)],
+            bound=1.0,
+            unit="subject",
+            rows_per_subject=12,
+            n_features=5,
         )
     return rows(X, bound=1.0)
 

@@ -145,7 +145,7 @@ def test_two_studies_of_the_same_60_people() -> None:
 def held(unit: str, rows_per_subject: int | None = 5) -> dict[str, object]:
     rng = np.random.default_rng(1)
     series = [0.3 * rng.normal(size=(4, 3)) for _ in range(60)]
-    return {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=rows_per_subject)}
+    return {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=rows_per_subject, n_features=3)}
 
 
 def test_a_site_charges_in_the_unit_of_its_records() -> None:

@@ -139,6 +139,7 @@ class DataPlan:
             unit=self.unit,
             missing=first.missing,
             rows_per_subject=self.rows_per_subject,
+            n_features=first.n_columns,
             feature_names=first.names or None,
             invalid=self.invalid,
             precision=self.precision,
