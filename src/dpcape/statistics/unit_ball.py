@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, SingleArray, shorten_rows
+from dpcape.arrays import BoolArray, FloatArray, SingleArray, shorten_rows
 
 # Squares of what is multiplied by it neither overflow nor vanish.
 _FAR_SMALLER = 2.0**-600
@@ -37,7 +37,7 @@ def clip_to_ball(rows: FloatArray, length: float = 1.0) -> FloatArray:
 
 def _huge_clipped(rows: FloatArray, target: float) -> tuple[FloatArray, FloatArray]:
     """Return rows whose squares overflow in the ball, zero where an entry is not finite, and their factors."""
-    finite = np.isfinite(rows).all(axis=1)
+    finite: BoolArray = np.asarray(np.isfinite(rows).all(axis=1))
     smaller = np.where(finite[:, np.newaxis], rows, 0.0) * _FAR_SMALLER
     norms = np.sqrt(np.einsum("ij,ij->i", smaller, smaller))
     growth = np.minimum(target / np.where(finite, norms, 1.0), 1 / _FAR_SMALLER)
