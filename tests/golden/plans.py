@@ -24,7 +24,7 @@ def _studies() -> list[Study]:
     for width, bound in ((1, 1.0), (40, 2.0), (784, 0.3)):
         add("mean", [width], [bound])
         add("pca", [width], [bound], n_components=1)
-        add("centred-pca", [width], [bound], n_components=1)
+        add("uncentred-pca", [width], [bound], n_components=1)
     add("pca", [100], [1.0])
     for width, groups in ((8, 3), (1, 1), (30, 12)):
         add("summary", [width], [1.0], n_groups=groups)
@@ -38,12 +38,12 @@ def _studies() -> list[Study]:
     for width, sites, covariates in ((1, 4, 2), (68, 20, 3), (1000, 1, 0)):
         variant = "group-contrast" if width == 1 else "mass-univariate"
         add(variant, [width], [1.0], n_sites=sites, n_covariates=covariates)
-    add("centred-pca", [12], [3.0], n_components=3)
+    add("uncentred-pca", [12], [3.0], n_components=3)
     add("site-adjusted-pca", [12], [3.0], n_components=3)
     add("site-adjusted-cca", [3, 9], [1.0, 2.5], n_components=1)
     for widths, bounds in (([60, 40], [1.0, 1.0]), ([3, 9], [1.0, 2.5]), ([1, 2], [0.1, 7.0])):
         add("cca", widths, bounds, n_components=1)
-        add("centred-cca", widths, bounds, n_components=1)
+        add("uncentred-cca", widths, bounds, n_components=1)
         add("scaled-cca", widths, bounds, n_components=1)
         add("pls", widths, bounds, n_components=1)
         add("scaled-pls", widths, bounds, n_components=1)
@@ -62,7 +62,7 @@ def _studies() -> list[Study]:
         add("correlation-as-given", [width], [bound])
     for widths, bounds in (([8, 8, 8], [1.0, 1.0, 1.0]), ([30, 5, 2, 9], [1.0, 2.5, 0.1, 4.0]), ([3, 9], [1.0, 2.5])):
         add("multi-cca", widths, bounds, n_components=1)
-        add("centred-multi-cca", widths, bounds, n_components=1)
+        add("uncentred-multi-cca", widths, bounds, n_components=1)
         add("scaled-multi-cca", widths, bounds, n_components=1)
     for width, bound, intercept in ((20, 1.0, True), (6, 4.0, False), (1, 0.5, True)):
         add("linear-regression", [width], [bound], fit_intercept=intercept)
