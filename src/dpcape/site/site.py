@@ -62,7 +62,7 @@ class Approval(Protocol):
     def check_terms(self, terms: Terms) -> None:
         """Refuse an allowance that was not agreed to."""
 
-    def check_request(self, request: Request) -> None:
+    def check_request(self, request: Request, n_records: Mapping[str, int]) -> None:
         """Refuse a release that was not agreed to."""
 
 
@@ -303,7 +303,7 @@ class Site:
 
 
 class _Guarded:
-    """One allowance at one site; what a protocol's site half may use (``protocols.base.Guard``)."""
+    """Implements ``protocols.protocol.SiteContext`` for one open allowance."""
 
     def __init__(self, site: Site, terms: Terms, protocol: protocols.Protocol, noise: NoiseSource) -> None:
         self.name, self.terms = site.name, terms
@@ -336,7 +336,7 @@ class _Guarded:
                 )
             return plan
         if self._site.approval is not None:
-            self._site.approval.check_request(request)
+            self._site.approval.check_request(request, self.terms.n_records)
         statistic = self._statistic(request)
         # Before anything is charged.
         if isinstance(statistic, Enclosed):

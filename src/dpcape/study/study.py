@@ -290,9 +290,10 @@ class Study:
         self.description.check(public)
         return self.description.shares(public)
 
-    def statistics(self) -> frozenset[str]:
-        """Return the names of all statistics the analysis may release."""
-        return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
+    def statistics(self, n_records: Mapping[str, int] | None = None) -> frozenset[str]:
+        """Return the names of all statistics the analysis may release, for sites of these sizes or of usual ones."""
+        sizes = dict.fromkeys(self.sites, _SOME_RECORDS) if n_records is None else n_records
+        return self.description.statistics(self.public(sizes))
 
     def inner_statistics(self) -> frozenset[str]:
         """Return the names of the statistics of another package that the analysis may release, enclosed."""
