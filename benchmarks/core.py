@@ -44,7 +44,7 @@ def pca(n_records=60000, width=784):
     X = correlated(n_records, width)
     bound = float(np.linalg.norm(X, axis=1).max()) * 1.01
     tasks = {
-        "ours": lambda: PCA(50, epsilon=1.0, delta=1e-5).fit(one_site(rows(X, bound=bound))),
+        "ours": lambda: PCA(50, epsilon=1.0, delta=1e-5, center=False).fit(one_site(rows(X, bound=bound))),
         "eigh": lambda: decomposition.PCA(50, svd_solver="covariance_eigh").fit(X),
     }
     times = cpu_times(tasks, rounds=3)
@@ -63,7 +63,7 @@ def cca(n_records=60000, width=100):
     Z = np.hstack([X, Y])
     bounds = (float(np.linalg.norm(X, axis=1).max()), float(np.linalg.norm(Y, axis=1).max()))
     tasks = {
-        "ours": lambda: CCA(10, epsilon=1.0, delta=1e-5).fit(one_site(views(X, Y, bounds=bounds))),
+        "ours": lambda: CCA(10, epsilon=1.0, delta=1e-5, center=False).fit(one_site(views(X, Y, bounds=bounds))),
         "raw": lambda: raw_syrk(Z),
     }
     times = cpu_times(tasks)

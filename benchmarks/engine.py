@@ -25,8 +25,9 @@ from timing import Ratio, show
 
 ROOT = Path(__file__).resolve().parents[1]
 INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = 100\ntol = 1e-12'
-# The second moment of 1413 columns has 998991 entries when packed.
-WIDE = '[data]\nkind = "rows"\nfeatures = 1413\narray = "wide"\nbound = 1.0\n'
+# The second moment of so many columns has 998991 entries when packed.
+N_WIDE = 1413
+WIDE = f'[data]\nkind = "rows"\nfeatures = {N_WIDE}\narray = "wide"\nbound = 1.0\n'
 
 
 def seconds_between(events: list[dict[str, Any]], first: str, last: str) -> float:
@@ -35,6 +36,15 @@ def seconds_between(events: list[dict[str, Any]], first: str, last: str) -> floa
         event["event"]: datetime.fromisoformat(event.get("happened", event["time"])).timestamp() for event in events
     }
     return stamps[last] - stamps[first]
+
+
+def write_wide(paths: list[Path]) -> None:
+    """Write rows of as many columns as :data:`WIDE` names into the files of the sites, in place of those they hold."""
+    draw = np.random.default_rng(0)
+    for path in paths:
+        with np.load(path) as stored:
+            arrays = dict(stored)
+        np.savez(path, **{**arrays, "wide": 1e-3 * draw.normal(size=(4, N_WIDE))})
 
 
 def measure(n_sites: int, place: Path, n_pairs: int = 3) -> None:
@@ -48,12 +58,7 @@ def measure(n_sites: int, place: Path, n_pairs: int = 3) -> None:
     names = [f"site-{number}" for number in range(n_sites)]
     consortium = Consortium(place / str(n_sites), names)
     consortium.create()
-    draw = np.random.default_rng(0)
-    for name in names:
-        path = consortium.path / "data" / f"{name}.npz"
-        with np.load(path) as stored:
-            arrays = dict(stored)
-        np.savez(path, **arrays, wide=1e-3 * draw.normal(size=(4, 1413)))
+    write_wide([consortium.path / "data" / f"{name}.npz" for name in names])
 
     def run(name: str, analysis: str, **options: Any) -> RunFolder:
         path = consortium.path / f"{name}.toml"
@@ -73,7 +78,9 @@ def measure(n_sites: int, place: Path, n_pairs: int = 3) -> None:
         for number in range(n_pairs):
             alone = bytes_alone(consortium, names)
             for kind, found in ratios.items():
-                folder = run(f"wide-{kind}-{number}", "pca", parameters="n_components = 2", data=WIDE, kind=kind)
+                # One release: of the second moment.
+                wide = {"parameters": "n_components = 2\ncenter = false", "data": WIDE, "kind": kind}
+                folder = run(f"wide-{kind}-{number}", "pca", **wide)
                 found.append(report_width(n_sites, kind, folder.events()) / alone[kind])
         for kind, found in ratios.items():
             what = f"release of 1e6 entries, {kind}, {n_sites} sites / its bytes through FLARE alone"

@@ -73,7 +73,9 @@ def three_views(n_records: int, seed: int) -> list[np.ndarray]:
 
 def our_components(held: list[list[np.ndarray]]) -> MultiCCA:
     sites = {f"site-{at}": views(*parts, bounds=(6.0, 6.0, 6.0)) for at, parts in enumerate(held)}
-    return MultiCCA(3, epsilon=1.0, delta=DELTA).fit(Federation(in_process(sites), protocol=Cape(n_colluding=1)))
+    return MultiCCA(3, epsilon=1.0, delta=DELTA, center=False).fit(
+        Federation(in_process(sites), protocol=Cape(n_colluding=1))
+    )
 
 
 def maxvar(held: list[list[np.ndarray]]) -> np.ndarray:

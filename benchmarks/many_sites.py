@@ -33,7 +33,9 @@ def study(n_sites: int, kind: type[Cape | SecureSum], n_neighbours: int | None) 
     draw = np.random.default_rng(1)
     records = {f"site-{k:04d}": rows(0.1 * draw.normal(size=(50, 20)), bound=1.0) for k in range(n_sites)}
     protocol = kind(n_colluding=2, n_neighbours=n_neighbours)
-    PCA(3, epsilon=1.0, delta=1e-5).fit(Federation(in_process(records, noise=Replay(3)), protocol=protocol))
+    PCA(3, epsilon=1.0, delta=1e-5, center=False).fit(
+        Federation(in_process(records, noise=Replay(3)), protocol=protocol)
+    )
 
 
 def main() -> None:

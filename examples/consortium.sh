@@ -12,6 +12,8 @@ STARTED=()
 finish() {
   # Only what was started here is ended, by its own number.
   dpcape federation stop federation > /dev/null 2>&1 || true
+  # All but the server, which was started first: a site would wait for it to come back.
+  for pid in "${STARTED[@]:1}"; do kill "$pid" 2> /dev/null || true; done
   for pid in "${STARTED[@]}"; do
     for _ in $(seq 100); do kill -0 "$pid" 2> /dev/null || break; sleep 0.2; done
     kill "$pid" 2> /dev/null || true
@@ -81,7 +83,8 @@ for SITE in lima lyon oslo pune; do
   done
   dpcape site review study.toml --folder "sites/$SITE"
   dpcape site approve study.toml --folder "sites/$SITE"
-  dpcape site serve --folder "sites/$SITE" --kit "federation/kits/$SITE" > "$SITE.log" 2>&1 &
+  SERVER="localhost:${PORT:-18002}"
+  dpcape site serve --folder "sites/$SITE" --kit "federation/kits/$SITE" --server "$SERVER" > "$SITE.log" 2>&1 &
   STARTED+=($!)
 done
 

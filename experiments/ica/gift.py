@@ -30,7 +30,13 @@ def fit(stored: Any, unit: str, protocol: str, epsilon: float) -> tuple[JointICA
     """Three sites of two people; private PCA inside 180 cosines."""
     series = list(stored["percent_change"].astype(np.float32))
     held = {
-        f"site{index}": subjects(series[index::3], bound=BOUND, unit=unit, rows_per_subject=max(map(len, series)))
+        f"site{index}": subjects(
+            series[index::3],
+            bound=BOUND,
+            unit=unit,
+            rows_per_subject=max(map(len, series)),
+            n_features=series[0].shape[1],
+        )
         for index in range(3)
     }
     federation = Federation(in_process(held, noise=Replay(0)), protocol=PROTOCOLS[protocol])

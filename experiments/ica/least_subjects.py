@@ -40,7 +40,13 @@ def measured(kind: str, n: int, n_subjects: int, n_timepoints: int, epsilon: flo
     made = sources(rng, n_subjects=n_subjects, n_components=n, n_timepoints=n_timepoints, kind=kind)
     arrays = [series @ mixing.T for series in made]
     held = {
-        f"site{i}": subjects(arrays[i::4], bound=3 * np.sqrt(n), unit="subject", rows_per_subject=n_timepoints)
+        f"site{i}": subjects(
+            arrays[i::4],
+            bound=3 * np.sqrt(n),
+            unit="subject",
+            rows_per_subject=n_timepoints,
+            n_features=arrays[0].shape[1],
+        )
         for i in range(4)
     }
     model = JointICA(n, epsilon=epsilon, delta=DELTA, basis=np.eye(n), n_timepoints=n_timepoints, insist=True)

@@ -32,7 +32,13 @@ PROTOCOLS = {"cape": Cape(n_colluding=1), "conventional": Independent(), "exact"
 def four_sites(arrays: list[Any], unit: str) -> dict[str, Any]:
     bound = RECORD_BOUND if unit == "record" else SUBJECT_BOUND
     return {
-        f"site{index}": subjects(arrays[index::4], bound=bound, unit=unit, rows_per_subject=max(map(len, arrays)))
+        f"site{index}": subjects(
+            arrays[index::4],
+            bound=bound,
+            unit=unit,
+            rows_per_subject=max(map(len, arrays)),
+            n_features=arrays[0].shape[1],
+        )
         for index in range(4)
     }
 
@@ -124,6 +130,7 @@ def abide(seeds: Iterable[int], n_subjects: int) -> list[dict[str, Any]]:
                 bound=20.0,
                 unit=unit,
                 rows_per_subject=max(map(len, series)),
+                n_features=series[0].shape[1],
             )
             for site in np.unique(stored["site"])
         }

@@ -112,7 +112,9 @@ def pca_contest(name: str, X: Array, n: int) -> Contest:
     held = rows(X, bound=1.0)
 
     def ours(epsilon: float, run: int) -> float:
-        return captured_ratio(fitted(dpcape.PCA(n, epsilon=epsilon, delta=delta), held, run).components_, moment)
+        return captured_ratio(
+            fitted(dpcape.PCA(n, epsilon=epsilon, delta=delta, center=False), held, run).components_, moment
+        )
 
     def other(method: Callable[..., Array]) -> Method:
         return rival(lambda mu, source: captured_ratio(method(X, n, mu, source), moment), delta)
@@ -168,7 +170,7 @@ def cca_contest(name: str, x: Array, y: Array, n: int, bounds: tuple[float, floa
     best = float(np.linalg.svd(whole[0].T @ whole[1], compute_uv=False)[:n].sum())
 
     def ours(epsilon: float, run: int) -> float:
-        model = fitted(dpcape.CCA(n, epsilon=epsilon, delta=delta), held, run)
+        model = fitted(dpcape.CCA(n, epsilon=epsilon, delta=delta, center=False), held, run)
         return kept(model.x_weights_, model.y_weights_) / best
 
     def plain(mu: float, source: np.random.Generator) -> float:

@@ -140,7 +140,7 @@ def simulated(scratch: Path, only: list[str]) -> dict[str, object]:
     for name, n_volumes, epsilon, with_maps in wanted:
         basis, energies, about = Cosines(np.ones(SHAPE), (9, 11, 9)), [], {}
         for _ in range(N_DRAWS):
-            model = PCA(N_MAPS, epsilon=epsilon, delta=DELTA, basis=basis, maps=with_maps)
+            model = PCA(N_MAPS, epsilon=epsilon, delta=DELTA, basis=basis, maps=with_maps, center=False)
             about = fitted(model, volumes[:n_volumes], 4)
             energies.append(round(captured(model.components_, maps), 4))
         label = f"{name}, {'maps' if with_maps else 'basis alone'}"

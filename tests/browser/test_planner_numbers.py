@@ -126,12 +126,12 @@ STUDIES: list[dict[str, Any]] = [
     {"analysis": "mean", "widths": [40], "bounds": [2.0]},
     {"analysis": "pca", "widths": [100], "bounds": [1.0], "options": {"n_components": 5}},
     {"analysis": "pca", "widths": [784], "bounds": [0.3], "options": {"n_components": 60}},
-    {"analysis": "centred-pca", "widths": [12], "bounds": [3.0], "options": {"n_components": 2}},
+    {"analysis": "uncentred-pca", "widths": [12], "bounds": [3.0], "options": {"n_components": 2}},
     {"analysis": "site-adjusted-pca", "widths": [12], "bounds": [3.0], "options": {"n_components": 2}},
     {"analysis": "site-adjusted-cca", "widths": [3, 9], "bounds": [1.0, 2.5], "options": {"n_components": 1}},
     {"analysis": "cca", "widths": [60, 40], "bounds": [1.0, 1.0], "options": {"n_components": 2}},
     {"analysis": "scaled-cca", "widths": [6, 4], "bounds": [2.0, 1.0], "options": {"n_components": 2}},
-    {"analysis": "centred-cca", "widths": [3, 9], "bounds": [1.0, 2.5], "options": {"n_components": 1}},
+    {"analysis": "uncentred-cca", "widths": [3, 9], "bounds": [1.0, 2.5], "options": {"n_components": 1}},
     {"analysis": "linear-regression", "widths": [20], "bounds": [1.0], "options": {"fit_intercept": True}},
     {"analysis": "linear-regression", "widths": [6], "bounds": [4.0], "options": {"fit_intercept": False}},
     {"analysis": "logistic-regression", "widths": [30], "bounds": [1.0], "options": {"fit_intercept": True}},
@@ -342,7 +342,7 @@ def test_expected_errors_are_the_same(run: Any) -> None:
 
 @pytest.mark.parametrize(
     "analysis",
-    ["mean", "centred-pca", "centred-cca", "kmeans", "topic-model", "mixture-model", "joint-ica", "subject-joint-ica"],
+    ["mean", "pca", "cca", "kmeans", "topic-model", "mixture-model", "joint-ica", "subject-joint-ica"],
 )
 def test_smallest_epsilons_are_the_same(run: Any, analysis: str) -> None:
     study = first_of(analysis)

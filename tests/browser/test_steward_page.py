@@ -69,7 +69,7 @@ class Site:
         typed("site", "init", folder, "--name", "lyon")
         typed("site", "add", "cohort", home / "cohort.csv", "--epsilon", "3", "--delta", "1e-5", "--folder", folder)
         budget = ("--epsilon", "1.5", "--delta", "1e-6", "--per-study", "1")
-        typed("site", "add", "registry", home / "registry.csv", *budget, "--folder", folder)
+        typed("site", "add", "registry", home / "registry.csv", *budget, "--different-people", "--folder", folder)
         for other in ("lima", "oslo"):
             typed("site", "pin", other, Identity.generate().public.hex(), "--folder", folder)
         self.folder = SiteFolder(folder)

@@ -44,6 +44,18 @@ def test_the_unit_exposes_little(unit: Path) -> None:
     assert float(found[1]) <= 3.0
 
 
+def test_the_service_comes_back_however_it_ends() -> None:
+    """With "on-failure" an end with code 0 would be the last, and a limit of starts could be used up on purpose."""
+    settings = dict(
+        line.split("=", 1) for line in UNIT.read_text().splitlines() if re.match("(Restart|StartLimit)", line)
+    )
+    assert settings["Restart"] == "always"
+    assert settings["StartLimitIntervalSec"] == "0"
+    assert "StartLimitBurst" not in settings
+    # With a pause: a site that cannot start must not keep the machine busy.
+    assert int(settings["RestartSec"].removesuffix("s")) >= 5
+
+
 def test_the_unit_lets_vault_and_engine_confine_themselves() -> None:
     """Without these calls Landlock reports version 0, and nothing is served."""
     calls = " ".join(re.findall(r"^SystemCallFilter=([^~].*)$", UNIT.read_text(), re.MULTILINE)).split()

@@ -21,6 +21,7 @@ from dpcape.engines.flare.admin_session import opened
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.engines.flare.registration import Registration
 from dpcape.engines.flare.submit import Listener, compute
+from dpcape.engines.flare.workspace import SiteKit
 from dpcape.runs.folder import RunFolder
 from dpcape.site.folder import SiteFolder
 from dpcape.site.tls import certificate_request
@@ -197,7 +198,8 @@ class Consortium:
         """What a steward types, with replayable noise."""
         replay = [] if self.replay is None else ["--replay-for-tests", str(self.replay)]
         command = [sys.executable, "-m", "dpcape", "site", "serve", "--folder", str(self.folder(site))]
-        return [*command, "--kit", str(kit), *replay, *self.options]
+        _, host, port = SiteKit(kit, site).server()
+        return [*command, "--kit", str(kit), "--server", f"{host}:{port}", *replay, *self.options]
 
     def await_connected(self, sites: list[str], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds

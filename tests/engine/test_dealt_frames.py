@@ -125,8 +125,10 @@ def test_what_crosses_the_engine_tells_nothing_of_the_noise() -> None:
     dealt = next(reply for site, _, reply in stage.engine.crossed if isinstance(body_of(site, reply), m.Dealt))
     boxes = body_of(DEALER, dealt).boxes
     terms = next(iter(keys.values())).terms
+    asked = [m.decode_to_site(bytes(split(frame)[1]))[1] for site, frame, _ in stage.engine.crossed if site == DEALER]
+    request = next(message.request for message in asked if isinstance(message, m.Deal))
     for name in SITES:
-        context = box_context(terms.digest(), 0, name, SITES)
+        context = box_context(terms.digest(), 0, request, name, SITES)
         opened = keys[name].half._kept_key().open(parts_of(boxes[name])[2], context)
         assert opened[8 * len(SITES) + PAD_BYTES :] == shares["dealt"][name].astype("<i8").tobytes()
         for other in set(SITES) - {name}:
@@ -139,7 +141,7 @@ def own_boxes(stage: Stage, frame: bytes) -> m.Dealt:
     deal = m.decode_to_site(bytes(split(frame)[1]))[1]
     assert isinstance(deal, m.Deal)
     scales = np.array([deal.shared_steps[site] for site in SITES], dtype="<f8").tobytes()
-    contexts = {site: box_context(deal.terms, deal.release, site, SITES) for site in SITES}
+    contexts = {site: box_context(deal.terms, deal.release, deal.request, site, SITES) for site in SITES}
     zero = bytes(PAD_BYTES) + bytes(8 * deal.size)
     sealed = {site: seal(deal.receivers[site][SIGNATURE_BYTES:], scales + zero, contexts[site]) for site in SITES}
     root = root_of(sealed)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("nvflare")
 
-from dpcape.core.errors import TransportError
+from dpcape.core.errors import LedgerRefused, TransportError
 from dpcape.engines.flare import submit as flare_run
 from dpcape.engines.flare.admin_session import Coordination
 from dpcape.runs.folder import RunFolder
@@ -162,3 +162,59 @@ def test_a_result_that_did_not_fit_on_the_coordinators_disk_is_fetched_again(
     assert same.has_result
     assert same.is_charged
     assert server.n_submitted == 1
+
+
+class RefusedServer(FinishedServer):
+    """A server whose first job failed, before any site charged or perhaps after it; the next one is done."""
+
+    def __init__(self, store: Path, *, may_be_charged: bool) -> None:
+        super().__init__(store)
+        self.may_be_charged = may_be_charged
+        self.is_interrupted = False
+
+    def is_over(self, job: str) -> bool:
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
+        return True
+
+    def cancel(self, job: str) -> None:
+        """Stop the job, as FLARE does."""
+
+    def fetch(self, job: str) -> Path:
+        shutil.rmtree(self.store.parent / "fetched", ignore_errors=True)
+        copy = super().fetch(job)
+        if job == "job-1":
+            outcome = {"state": "failed", "may_be_charged": self.may_be_charged, "error": "LedgerRefused", "text": "no"}
+            (copy / "dpcape" / "outcome.json").write_text(json.dumps(outcome))
+        return copy
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["refused", "cancelled"])
+@pytest.mark.parametrize("may_be_charged", [False, True], ids=["before the charge", "after it"])
+def test_a_job_that_ended_before_any_charge_is_simply_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_be_charged: bool, is_interrupted: bool
+) -> None:
+    server = RefusedServer(tmp_path / "store", may_be_charged=may_be_charged)
+    server.is_interrupted = is_interrupted
+
+    @contextlib.contextmanager
+    def opened(kit: Path) -> Iterator[KilledServer]:
+        yield server
+
+    monkeypatch.setattr(flare_run, "opened", opened)
+    study = Study.parse(STUDY, path=tmp_path / "study.toml")
+    run = RunFolder.begin(tmp_path / "runs" / "one", study)
+    with pytest.raises(TransportError if is_interrupted else LedgerRefused):
+        flare_run.compute(study, run)
+    assert run.is_charged == may_be_charged
+    if may_be_charged:
+        with pytest.raises(LedgerRefused, match="--resume"):
+            RunFolder.begin(tmp_path / "runs" / "one", study)
+        return
+    same = RunFolder.begin(tmp_path / "runs" / "one", study)
+    assert same.path == run.path
+    same.require_unspent()
+    flare_run.compute(study, same)
+    assert same.has_result
+    assert server.n_submitted == 2

@@ -24,7 +24,7 @@ def run(command: str):
 
 
 def plan(protocol: str, more: str = "") -> dict:
-    result = run(f"plan --analysis pca --protocol {protocol} {PLAN} {more}")
+    result = run(f"plan --analysis uncentred-pca --protocol {protocol} {PLAN} {more}")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -84,8 +84,11 @@ def test_unprotected_scales_are_null_in_json_and_words_on_the_terminal():
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (f"plan --analysis pca --protocol cape {PLAN} --minimum-sites 4", "minimum_sites must be between 7 and 10"),
-        (f"plan --analysis pca --protocol dealer {PLAN} --minimum-sites 8", "minimum_sites must be left out"),
+        (
+            f"plan --analysis uncentred-pca --protocol cape {PLAN} --minimum-sites 4",
+            "minimum_sites must be between 7 and 10",
+        ),
+        (f"plan --analysis uncentred-pca --protocol dealer {PLAN} --minimum-sites 8", "minimum_sites must be left out"),
         (
             "account --protocol cape --sites 2 --colluding 0 --sensitivity 1 --own-scale 1 --delta 1e-5",
             "at least 3 sites",

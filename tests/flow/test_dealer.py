@@ -22,6 +22,7 @@ SITES = ("lima", "lyon", "oslo")
 SIGNERS = {site: Identity.from_private_bytes(bytes([number] * 32)) for number, site in enumerate(SITES, 1)}
 KEYS = {site: BoxKey() for site in SITES}
 TERMS = b"terms of the allowance"
+REQUEST = b"digest of the request"
 SIZE = 50
 
 
@@ -40,7 +41,7 @@ def a_dealer() -> NoiseDealer:
 def a_deal(receivers: Mapping[str, bytes] = {}, *, release: int = 0) -> m.Deal:
     keys = {site: signed(site) for site in SITES} | dict(receivers)
     steps = dict.fromkeys(keys, 1e6)
-    return m.Deal(terms=TERMS, release=release, size=SIZE, shared_steps=steps, receivers=keys)
+    return m.Deal(terms=TERMS, request=REQUEST, release=release, size=SIZE, shared_steps=steps, receivers=keys)
 
 
 def answered(dealer: NoiseDealer, deal: m.Deal) -> m.FromSite:
@@ -54,7 +55,7 @@ def shares_of(dealer: NoiseDealer, release: int) -> NDArray[np.int64]:
     opened = []
     for site in SITES:
         signature, root, sealed = parts_of(reply.boxes[site])
-        context = box_context(TERMS, release, site, SITES)
+        context = box_context(TERMS, release, REQUEST, site, SITES)
         assert verify(dealer.identity.public, signature, context + root + sealed)
         content = KEYS[site].open(sealed, context)
         assert np.frombuffer(content, "<f8", count=3).tolist() == [1e6] * 3
@@ -100,13 +101,13 @@ def test_shares_add_to_zero_and_are_new_for_every_release() -> None:
     assert "already dealt" in again.text
 
 
-def test_a_box_opens_for_its_terms_release_receiver_and_sites_only() -> None:
+def test_a_box_opens_for_its_terms_release_request_receiver_and_sites_only() -> None:
     reply = answered(a_dealer(), a_deal())
     assert isinstance(reply, m.Dealt)
     box = parts_of(reply.boxes["lyon"])[2]
-    right = (TERMS, 0, "lyon", SITES)
+    right = (TERMS, 0, REQUEST, "lyon", SITES)
     KEYS["lyon"].open(box, box_context(*right))
-    for place, other in enumerate((b"other terms", 1, "oslo", SITES[:2])):
+    for place, other in enumerate((b"other terms", 1, b"other request", "oslo", SITES[:2])):
         wrong = box_context(*(other if at == place else part for at, part in enumerate(right)))
         assert wrong != box_context(*right)
         with pytest.raises(ProtocolError, match="could not be opened"):

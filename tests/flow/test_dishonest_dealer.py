@@ -191,7 +191,7 @@ def test_a_dealer_deals_again_to_new_keys_only() -> None:
             assert isinstance(reply, m.Reopened)
             keys[name] = reply.key
         steps = dict.fromkeys(NAMES, 1e6)
-        asked = m.Deal(terms=terms.digest(), release=0, size=6, shared_steps=steps, receivers=keys)
+        asked = m.Deal(terms=terms.digest(), request=bytes(32), release=0, size=6, shared_steps=steps, receivers=keys)
         first = decode_from_site(line._dealer.answer(encode(asked)))[1]
         assert isinstance(decode_from_site(line._dealer.answer(encode(asked)))[1], m.Refused)
         return first

@@ -223,7 +223,7 @@ SEVEN_OF_TEN = Cape(n_colluding=3, minimum_sites=7)
 def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
     line = line_of(TEN, [Loss("site02", "Submit"), Loss("site07", "Submit", after=True)])
     federation = Federation(line, protocol=SEVEN_OF_TEN)
-    model = PCA(n_components=2, **BASIC).fit(federation)
+    model = PCA(n_components=2, center=False, **BASIC).fit(federation)
     release = model.releases_[0]
     assert len(release.survivors) == 8
     # Aggregate = mean over the survivors + their own noise.
@@ -257,7 +257,7 @@ def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
 def test_ten_sites_four_vanish_and_the_run_ends_without_a_result() -> None:
     losses = [Loss(f"site0{index}", "Submit") for index in (0, 3, 5, 8)]
     line = line_of(TEN, losses)
-    model = PCA(n_components=2, **BASIC)
+    model = PCA(n_components=2, center=False, **BASIC)
     with pytest.raises(SiteLost, match="only 6 of 7 required sites"):
         model.fit(Federation(line, protocol=SEVEN_OF_TEN))
     assert not hasattr(model, "components_")

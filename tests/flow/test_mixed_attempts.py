@@ -8,8 +8,10 @@ release would be covered by its own noise alone.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpcape import Cape, Federation, Replay, in_process, rows
+from dpcape.core.errors import ProtocolError
 from dpcape.core.messages import (
     Array,
     Correct,
@@ -26,10 +28,11 @@ from dpcape.core.messages import (
 )
 from dpcape.core.protocols import cape
 from dpcape.core.protocols.cape import agreement
-from dpcape.core.protocols.secure_session import words_of
+from dpcape.core.protocols.secure_session import add_context, words_of
 from dpcape.core.secure_sum.aggregate import RecoverRound
 from dpcape.core.secure_sum.fixed_point import from_ring, to_ring
 from dpcape.core.secure_sum.masking import retry_sum
+from dpcape.core.secure_sum.recover import Recover
 from dpcape.core.secure_sum.session import Session
 from dpcape.statistics.moments import first_moments
 
@@ -50,7 +53,7 @@ class _Mixing(cape._CapeCoordinator):
         replies, _ = self._ask_all(SITES, lambda _: Correct(release=0), Vector)
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size, request.plan.word_bytes))
-        names = gathered.settle(context=agreement(request, OTHERS, second))
+        names = gathered.settle(context=agreement(request, 1, OTHERS, second))
         signed, _ = self._ask_all(OTHERS, lambda _: Sign(release=0, survivors=names), Signed)
         for site, reply in signed.items():
             gathered.add_signature(site, reply.signature)
@@ -58,7 +61,13 @@ class _Mixing(cape._CapeCoordinator):
         opened, _ = self._ask_all(OTHERS, lambda _: unmask, Opened)
         for reply in opened.values():
             gathered.add_opening(reply.opening)
-        help_out = Unmask(release=0, survivors=names, signatures=gathered.quorum(), missing=(VICTIM,))
+        help_out = Unmask(
+            release=0,
+            survivors=names,
+            signatures=gathered.quorum(),
+            missing=(VICTIM,),
+            relied_on={VICTIM: gathered._relied_on[VICTIM]},
+        )
         shares, _ = self._ask_all(OTHERS, lambda _: help_out, Recovered)
         for reply in shares.values():
             gathered.add_shares(reply.shares)
@@ -81,6 +90,7 @@ class _Mixing(cape._CapeCoordinator):
         replies, _ = self._ask_all(sites, lambda _: message, Vector)
         for site, reply in replies.items():
             gathered.add_covered(site, words_of(reply, site, size, request.plan.word_bytes))
+            add_context(gathered, site, reply)
 
 
 def _attack(monkeypatch) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +113,13 @@ def _without_context(mask):
     return lambda self, *, round, vector, context: mask(self, round=round, vector=vector)
 
 
-def test_mixed_attempts_reveal_no_draw(monkeypatch):
+def test_nobody_helps_to_open_the_release_of_another_attempt(monkeypatch):
+    with pytest.raises(ProtocolError, match="lima has not signed what this site relied on"):
+        _attack(monkeypatch)
+
+
+def test_mixed_attempts_reveal_no_draw_even_if_others_help(monkeypatch):
+    monkeypatch.setattr(Recover, "_check_relied_on", lambda *_, **__: None)
     learnt, draw = _attack(monkeypatch)
     assert not (learnt == draw).any()
     # What comes out is uniform modulo 2^48, far from the draws (2^37 here). The median of seven is below 2^40 by chance
@@ -117,6 +133,7 @@ def test_without_binding_masks_the_draw_would_be_learnt(monkeypatch):
     init = RecoverRound.__init__
     for name in ("recover_mask", "self_mask"):
         monkeypatch.setattr(Session, name, _without_context(getattr(Session, name)))
+    monkeypatch.setattr(Session, "sign_context", lambda self, *, round: b"")
     monkeypatch.setattr(RecoverRound, "__init__", lambda self, epoch, *, round, bound: init(self, epoch, round=round))
     learnt, draw = _attack(monkeypatch)
     np.testing.assert_array_equal(learnt, draw)

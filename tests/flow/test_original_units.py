@@ -135,7 +135,7 @@ def test_schema_travels_with_the_file(components: PCA, tmp_path: Path) -> None:
 def test_dates_and_numeric_levels_survive_the_file(tmp_path: Path) -> None:
     ranges = {"seen": {"range": ["2020-01-01", "2024-12-31"]}, "stage": {"levels": [1, 2, 3], "missing": 2}}
     frame = pandas.DataFrame({"seen": ["2021-05-01", "2023-02-03"] * 10, "stage": [1, 3] * 10})
-    model = PCA(1, epsilon=1.0, delta=1e-6).fit(federation(rows(frame, ranges=ranges)))
+    model = PCA(1, epsilon=1.0, delta=1e-6, center=False).fit(federation(rows(frame, ranges=ranges)))
     model.save(tmp_path / "model")
     loaded = PCA.load(tmp_path / "model")
     assert loaded.schemas_in_[0] is not None
@@ -178,7 +178,7 @@ def test_components_and_centres_in_original_units(components: PCA) -> None:
 def test_each_view_has_its_own_schema(tmp_path: Path) -> None:
     frame, ranges = people(400), ({"age": (20, 90)}, {"weight": (40, 140), "sex": ["F", "M"]})
     records = views(frame[["age"]], frame[["weight", "sex"]], ranges=ranges)
-    model = CCA(1, epsilon=1.0, delta=1e-6).fit(federation(records))
+    model = CCA(1, epsilon=1.0, delta=1e-6, center=False).fit(federation(records))
     model.save(tmp_path / "cca")
     model = CCA.load(tmp_path / "cca")
     expected = model.transform(Schema.of(ranges[0]).apply(frame), Schema.of(ranges[1]).apply(frame))

@@ -93,7 +93,7 @@ def cards() -> dict[str, Any]:
         with repeated(label), warnings.catch_warnings():
             warnings.simplefilter("ignore", errors.DpcapeWarning)
             line = dpcape.in_process(held, noise=dpcape.Replay(3))
-            model = dpcape.PCA(2, epsilon=1.0, delta=1e-5).fit(dpcape.Federation(line, protocol=protocol))
+            model = dpcape.PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(dpcape.Federation(line, protocol=protocol))
         card = card_of(model.guarantee_, releases=model.releases_)
         found[label] = {**_read(card_html(card)), "plain": card_text(card)}
     spent = card_of(model.guarantee_, spent=Spent("cohort", 0.4, 1.2, 2.0, 1e-5), planned=True)

@@ -228,6 +228,7 @@ def _subjects(unit: str) -> dict[str, Any]:
             bound=3.0,
             unit=unit,
             rows_per_subject=40,
+            n_features=3,
         )
         for index, site in enumerate(SITES[:4])
     }
@@ -309,15 +310,15 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "kaplan-meier": (dpcape.KaplanMeier, {"by": ["arm"], "bins": 8}, _followed),
     "cox": (dpcape.Cox, {"columns": ["arm"]}, _followed),
     "log-rank": (dpcape.LogRank, {"by": ["arm"], "bins": 8}, _followed),
-    "pca": (dpcape.PCA, {"n_components": 2}, lambda: _tables("rows")),
+    "pca": (dpcape.PCA, {"n_components": 2, "center": False}, lambda: _tables("rows")),
     "pca, centred": (dpcape.PCA, {"n_components": 2, "center": True}, lambda: _tables("rows")),
     "correlation": (dpcape.Correlation, {}, lambda: _tables("rows")),
     "correlation of columns": (dpcape.Correlation, {"columns": ["age", "arm", "stage"]}, _people),
-    "cca": (dpcape.CCA, {"n_components": 1}, lambda: _tables("views")),
+    "cca": (dpcape.CCA, {"n_components": 1, "center": False}, lambda: _tables("views")),
     "cca, scaled": (dpcape.CCA, {"n_components": 1, "scale": "private"}, lambda: _tables("views")),
     "cca, centred": (dpcape.CCA, {"n_components": 1, "center": True}, lambda: _tables("views")),
     "pls": (dpcape.PLS, {"n_components": 1}, lambda: _tables("views")),
-    "multi cca": (dpcape.MultiCCA, {"n_components": 1}, lambda: _tables("three views")),
+    "multi cca": (dpcape.MultiCCA, {"n_components": 1, "center": False}, lambda: _tables("three views")),
     "multi cca, scaled": (
         dpcape.MultiCCA,
         {"n_components": 1, "scale": "private"},

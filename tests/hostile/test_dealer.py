@@ -81,7 +81,8 @@ def vault(place: tuple[SiteFolder, Study]) -> Iterator[DealerVault]:
 def a_deal(terms: bytes, release: int = 0, sites: tuple[str, ...] = SITES) -> Deal:
     keys = {site: BoxKey().public for site in sites}
     receivers = {site: SIGNERS[site].sign(key_statement(terms, site, public)) + public for site, public in keys.items()}
-    return Deal(terms=terms, release=release, size=4, shared_steps=dict.fromkeys(sites, 1e6), receivers=receivers)
+    steps = dict.fromkeys(sites, 1e6)
+    return Deal(terms=terms, request=bytes(32), release=release, size=4, shared_steps=steps, receivers=receivers)
 
 
 def test_noise_is_dealt_to_the_coordinator_of_an_approved_study_only(

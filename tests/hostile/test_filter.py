@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +106,36 @@ def test_a_child_for_other_packages_has_the_calls_of_arithmetic_alone(machine: s
         assert interpret(code, arch, number) == (ALLOW if number in allowed else EPERM), number
     assert not set(ARITHMETIC) & {*DENIED, *IGNORED, *OWN_PROCESS, "fcntl", "ioctl", "prctl", "open", "openat", "clone"}
     assert interpret(code, arch ^ 1, 0) == KILL
+
+
+HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
+
+
+@pytest.mark.parametrize("machine", sorted(ARCHITECTURES))
+def test_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
+    """The header of every newer architecture is the generic one; calls that are newer than the header are not in it."""
+    if not Path(HEADERS[machine]).is_file():
+        pytest.skip("the kernel's headers are not installed")
+    found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", Path(HEADERS[machine]).read_text(), re.MULTILINE)
+    # The generic header calls it by its number of bits.
+    known = {{"fstatat": "newfstatat"}.get(name, name): int(number) for name, number in found}
+    column = ARCHITECTURES[machine][1]
+    assert {name: numbers[column] for name, numbers in NUMBERS.items() if numbers[column] and name in known} == {
+        name: known[name] for name, numbers in NUMBERS.items() if numbers[column] and name in known
+    }
+    assert len(known.keys() & NUMBERS.keys()) > 100
+
+
+@pytest.mark.parametrize("machine", sorted(ARCHITECTURES))
+def test_what_landlock_has_no_rule_for_is_refused(machine: str) -> None:
+    """Watching files (their names, and when they are read), listening without a port, and programs without a path."""
+    arch, _ = ARCHITECTURES[machine]
+    numbers = {
+        "x86_64": (253, 294, 254, 255, 300, 301, 50, 319, 447, 322),
+        "aarch64": (26, 27, 28, 262, 263, 201, 279, 447, 281),
+    }
+    code = program(ENGINE, machine)
+    assert [number for number in numbers[machine] if interpret(code, arch, number) != EPERM] == []
 
 
 def test_calls_of_the_32_bit_table_are_refused() -> None:

@@ -32,11 +32,12 @@ from dpcape.site.foreign.zygote import ZygoteSettings
 from dpcape.site.vault import start
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import VaultClient
+from dpcape.site.vault.guarded import Guarded
 from dpcape.site.vault.modes import CONFINED, NONE
 from dpcape.site.vault.processes import descendants
 from dpcape.site.vault.self_test import NotSeparated, attempts, succeeded
 from dpcape.site.vault.server import LOG_FILE, VaultSettings
-from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
+from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, Reply, decode_reply, signed
 from dpcape.transport.transport import Transport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import os
 import shutil
@@ -22,6 +23,7 @@ from tests.engine.accounts import ENGINE_UID, engine_environment, engine_python
 from tests.engine.consortium import Consortium, free_port, registration
 
 from dpcape.engines.flare.kits import FederationFolder
+from dpcape.engines.flare.workspace import SiteKit
 from dpcape.guarantee.separation import LINES
 from dpcape.runs.in_process import finish
 from dpcape.site.folder import SiteFolder
@@ -42,21 +44,29 @@ class Place:
         federation.create([registration(folder)], host="localhost", port=free_port())
         folder.pin("coordinator", federation.coordinator().public.hex())
         self.kit = path / "kit"
+        self.server = "{1}:{2}".format(*SiteKit(federation.kits / "lyon", "lyon").server())
         shutil.copytree(federation.kits / "lyon", self.kit)
 
     def give_to(self, uid: int) -> None:
         for path in (self.path, *self.path.rglob("*")):
             os.chown(path, uid, uid)
 
-    def serve(self, *options: str, ordinary: bool = False, **environment: str) -> subprocess.Popen[str]:
+    def serve(
+        self,
+        *options: str,
+        ordinary: bool = False,
+        kit: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        **environment: str,
+    ) -> subprocess.Popen[str]:
         account = {"user": ENGINE_UID, "group": ENGINE_UID, "extra_groups": []} if ordinary else {}
         python = engine_python() if ordinary else sys.executable
-        command = [python, "-m", "dpcape", "site", "serve", "--folder", str(self.folder), "--kit", str(self.kit)]
+        command = [python, "-m", "dpcape", "site", "serve", "--folder", str(self.folder), "--kit", str(kit or self.kit)]
         return subprocess.Popen(
             [*command, *options],
             env={**engine_environment(), "HOME": str(self.path), **environment},
             cwd="/",
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -67,6 +77,8 @@ class Place:
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     made = Place(Path(tempfile.mkdtemp(prefix="dpcape-modes-")))
+    # Confirmed before, by the steward.
+    SiteFolder(made.folder).note_serving({"server": made.server, "confirmed": True})
     yield made
     shutil.rmtree(made.path, ignore_errors=True)
 
@@ -116,7 +128,7 @@ def test_nothing_is_served_unseparated_unless_asked_for(place: Place) -> None:
 
 def test_data_in_the_engines_reach_are_not_served(place: Place) -> None:
     """A data set below a folder that Python imports from lies in the engine's reach."""
-    from dpcape.site.vault.supervisor import Guarded
+    from dpcape.site.vault.guarded import Guarded
 
     prefix = Path(sys.prefix)
     guarded = Guarded(place.folder, place.folder / "keys", (prefix / "data" / "records.npz",))
@@ -151,6 +163,8 @@ def mixed() -> Iterator[Consortium]:
 
 
 def serve_as_ordinary_user(consortium: Consortium, site: str, version: int) -> None:
+    # A ledger that nobody uses any more loses two of its files when its connection is collected.
+    gc.collect()
     owned = [consortium.folder(site), consortium.kit(site)]
     for path in (consortium.path / "data" / f"{site}.npz", *owned, *(file for top in owned for file in top.rglob("*"))):
         os.chown(path, ENGINE_UID, ENGINE_UID)

@@ -244,6 +244,21 @@ def test_the_vault_has_no_network_no_engine_and_hides_its_memory(vault: Vault) -
     assert vault.process.poll() is None
 
 
+def test_an_empty_packet_ends_nothing_and_a_closed_line_does(vault: Vault, place: tuple[SiteFolder, Study]) -> None:
+    """An empty packet reads like the end of the line; whoever owns the engine can send one in the middle of a study."""
+    job, study = secrets.token_hex(8), place[1]
+    ready = vault.ready(job, study.digest())
+    for _ in range(3):
+        vault.control.send(b"")
+    time.sleep(0.5)
+    assert vault.process.poll() is None
+    # The same session: the vault was not started again.
+    assert vault.ask(round_of(job, study, ready), encode(Describe()))[0].state == "ok"
+    assert vault.ready(secrets.token_hex(8), study.digest()).state == "ok"
+    vault.client.close()
+    assert vault.process.wait(timeout=10) == 0
+
+
 def test_a_socket_that_lingers_does_not_hold_the_vault_up() -> None:
     """Of another kind than a line, with data that nobody takes: closing it would wait as long as its maker said."""
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -29,7 +29,11 @@ def simulation(n_subjects=60, seed=1, kind="garch"):
 def federation(simulated, unit, protocol, seed=5, bound=5.0):
     held = {
         f"site{i}": subjects(
-            simulated.arrays[i::4], bound=bound, unit=unit, rows_per_subject=max(map(len, simulated.arrays))
+            simulated.arrays[i::4],
+            bound=bound,
+            unit=unit,
+            rows_per_subject=max(map(len, simulated.arrays)),
+            n_features=simulated.arrays[0].shape[1],
         )
         for i in range(4)
     }
@@ -220,7 +224,12 @@ def test_bad_input_is_refused_in_a_sentence():
     def one(unit, *shapes):
         return lambda: {
             "lyon": subjects(
-                series(*shapes), bound=3.0, unit=unit, rows_per_subject=max(n for n, _ in shapes), invalid="refuse"
+                series(*shapes),
+                bound=3.0,
+                unit=unit,
+                rows_per_subject=max(n for n, _ in shapes),
+                n_features=5,
+                invalid="refuse",
             )
         }
 

@@ -104,7 +104,7 @@ def test_masks_and_atlases_become_bases_of_wide_rows(folder):
     np.testing.assert_array_equal(labels, parcels[inside])
     federation = Federation(in_process({"lyon": read(folder, unit="record")}), protocol=Exact())
     for basis in (Cosines(inside, (2, 2, 2)), Atlas(labels)):
-        model = PCA(2, epsilon=1.0, delta=1e-5, basis=basis, maps=True).fit(federation)
+        model = PCA(2, epsilon=1.0, delta=1e-5, basis=basis, maps=True, center=False).fit(federation)
         write_maps(model.components_.T, folder / "maps.nii.gz", mask=folder / "mask.nii.gz")
         maps = np.asarray(nibabel.load(folder / "maps.nii.gz").dataobj)
         np.testing.assert_allclose(maps[inside], model.components_.T, rtol=1e-5, atol=1e-6)

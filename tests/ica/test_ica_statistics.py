@@ -29,7 +29,9 @@ BOUND = 2.0
 
 
 def held(arrays, unit):
-    return subjects(arrays, bound=BOUND, unit=unit, rows_per_subject=max(map(len, arrays)))
+    return subjects(
+        arrays, bound=BOUND, unit=unit, rows_per_subject=max(map(len, arrays)), n_features=arrays[0].shape[1]
+    )
 
 
 def statistics_of(unit, rng, scale=1.0):

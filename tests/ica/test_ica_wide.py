@@ -106,7 +106,7 @@ def test_what_cannot_work_is_refused_before_anything_is_charged(parameters: dict
 
 def test_maps_of_whole_persons_are_refused() -> None:
     data, _ = series(400, 6)
-    held = subjects(np.split(data, 8), bound=2.0, unit="subject", rows_per_subject=50)
+    held = subjects(np.split(data, 8), bound=2.0, unit="subject", rows_per_subject=50, n_features=data.shape[1])
     federation = Federation(in_process({"lyon": held}), protocol=Independent())
     with pytest.raises(InvalidParameter, match="maps must be False for unit 'subject'"):
         JointICA(3, epsilon=5.0, delta=1e-5, basis=BASIS, maps=True, insist=True).fit(federation)

@@ -238,7 +238,7 @@ def _federation(data: Any, protocol: Any) -> Federation:
 
 def test_verdicts_are_saved_and_loaded(tmp_path: Path) -> None:
     data = np.random.default_rng(0).normal(size=(400, 3)) * [0.5, 0.1, 0.1]
-    model = PCA(1, epsilon=1.0, delta=1e-5).fit(_federation(data, Exact()))
+    model = PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(_federation(data, Exact()))
     model.verdicts_ = [Verdict("component 1", DETERMINED, "p = 0.005")]
     model.save(tmp_path / "model.npz")
     assert PCA.load(tmp_path / "model.npz").verdicts_ == model.verdicts_

@@ -21,7 +21,7 @@ BASIS = Cosines(np.ones(SHAPE), (6, 6))
 
 def fitted(data: Vector, seed: int, **parameters: Any) -> PCA:
     held = {"lyon": rows(data[::2], bound=1.0), "oslo": rows(data[1::2], bound=1.0)}
-    model = PCA(**{"n_components": 3, "epsilon": 2.0, "delta": 1e-5, "basis": BASIS, **parameters})
+    model = PCA(**{"n_components": 3, "epsilon": 2.0, "delta": 1e-5, "basis": BASIS, "center": False, **parameters})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         return model.fit(Federation(in_process(held, noise=Replay(seed)), protocol=Independent()))
@@ -91,9 +91,9 @@ def test_maps_that_noise_would_hide_are_not_released() -> None:
     held = {"lyon": rows(data, bound=1.0)}
     fed = Federation(in_process(held, noise=Replay(1)), protocol=Independent())
     with pytest.warns(UtilityWarning, match="Maps of what the basis leaves out are not released"):
-        model = PCA(3, epsilon=0.2, delta=1e-5, basis=BASIS, maps=True).fit(fed)
+        model = PCA(3, epsilon=0.2, delta=1e-5, basis=BASIS, maps=True, center=False).fit(fed)
     assert [release.statistic for release in model.releases_] == ["basis_moments"]
-    alone = PCA(3, epsilon=0.2, delta=1e-5, basis=BASIS).plan(fed)
+    alone = PCA(3, epsilon=0.2, delta=1e-5, basis=BASIS, center=False).plan(fed)
     assert alone.scales == [model.releases_[0].scale]
 
 
@@ -103,10 +103,10 @@ def test_the_energy_left_out_is_released_at_no_cost() -> None:
     used = clipped(data)
     left = used - BASIS.expanded(BASIS.coordinates(used))
     assert model.left_out_ == pytest.approx(float((left**2).sum(axis=1).mean()), abs=4 * model.releases_[0].scale)
-    plain = PCA(3, epsilon=5.0, delta=1e-5, basis=BASIS).plan(
+    plain = PCA(3, epsilon=5.0, delta=1e-5, basis=BASIS, center=False).plan(
         Federation(in_process({"lyon": rows(data, bound=1.0)}), protocol=Independent())
     )
-    small = PCA(3, epsilon=5.0, delta=1e-5).plan(
+    small = PCA(3, epsilon=5.0, delta=1e-5, center=False).plan(
         Federation(in_process({"lyon": rows(data[:, :36], bound=1.0)}), protocol=Independent())
     )
     assert plain.scales == pytest.approx(small.scales, rel=1e-6)

@@ -22,7 +22,7 @@ BASIS = Cosines(np.ones(SHAPE), (5, 5))
 
 def fitted(x: Vector, y: Vector, seed: int | None, **parameters: Any) -> CCA:
     """Fit over two sites; without a seed, exactly."""
-    given = {"n_components": 2, "epsilon": 2.0, "delta": 1e-5, "basis": (BASIS, None), **parameters}
+    given = {"n_components": 2, "epsilon": 2.0, "delta": 1e-5, "basis": (BASIS, None), "center": False, **parameters}
     held = {name: views(x[at::2], y[at::2], bounds=(1.0, 1.0)) for at, name in enumerate(("lyon", "oslo"))}
     sites = in_process(held, noise=None if seed is None else Replay(seed))
     with warnings.catch_warnings():
@@ -114,9 +114,11 @@ def test_maps_that_noise_would_hide_are_not_released() -> None:
     x, y, _ = drawn(300, 8)
     fed = Federation(in_process({"lyon": views(x, y, bounds=(1.0, 1.0))}, noise=Replay(1)), protocol=Independent())
     with pytest.warns(UtilityWarning, match="Maps of what the basis leaves out are not released"):
-        model = CCA(1, epsilon=0.5, delta=1e-5, basis=(BASIS, None), maps=True).fit(fed)
+        model = CCA(1, epsilon=0.5, delta=1e-5, basis=(BASIS, None), maps=True, center=False).fit(fed)
     assert [release.statistic for release in model.releases_] == ["scaled_basis_moments"]
-    assert CCA(1, epsilon=0.5, delta=1e-5, basis=(BASIS, None)).plan(fed).scales == [model.releases_[0].scale]
+    assert CCA(1, epsilon=0.5, delta=1e-5, basis=(BASIS, None), center=False).plan(fed).scales == [
+        model.releases_[0].scale
+    ]
 
 
 def test_the_energy_left_out_of_each_view_costs_nothing() -> None:

@@ -25,7 +25,11 @@ def _time_points(parameters: Vector) -> Any:
 
 def _people(parameters: Vector) -> Any:
     return subjects(
-        list(parameters.reshape(len(parameters), _STEPS, 3)), bound=3.0, unit="subject", rows_per_subject=_STEPS
+        list(parameters.reshape(len(parameters), _STEPS, 3)),
+        bound=3.0,
+        unit="subject",
+        rows_per_subject=_STEPS,
+        n_features=3,
     )
 
 

@@ -88,7 +88,11 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {"mean_": 1e-2},
     ),
     "Mean-recentred": (lambda e, d: Mean(epsilon=e, delta=d, recentre=True), _many_rows, {"mean_": 1e-2}),
-    "PCA": (lambda e, d: PCA(2, epsilon=e, delta=d), _rows, {"components_": 1e-1, "explained_variance_": 1e-2}),
+    "PCA": (
+        lambda e, d: PCA(2, epsilon=e, delta=d, center=False),
+        _rows,
+        {"components_": 1e-1, "explained_variance_": 1e-2},
+    ),
     "PCA-clipped": (
         lambda e, d: PCA(2, epsilon=e, delta=d, clip=Quantile(0.9, share=0.1)),
         _rows,
@@ -115,12 +119,12 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {"components_": 1e-1, "explained_variance_": 2e-2, "mean_": 1e-2, "site_means_": 5e-2},
     ),
     "PCA-wide": (
-        lambda e, d: PCA(2, epsilon=e, delta=d, basis=Cosines(np.ones(4), [3])),
+        lambda e, d: PCA(2, epsilon=e, delta=d, basis=Cosines(np.ones(4), [3]), center=False),
         _rows,
         {"components_": 1e-1, "explained_variance_": 1e-2, "left_out_": 1e-1},
     ),
     "PCA-wide-maps": (
-        lambda e, d: PCA(1, epsilon=e, delta=d, basis=Cosines(np.ones((2, 2)), (2, 1)), maps=True),
+        lambda e, d: PCA(1, epsilon=e, delta=d, basis=Cosines(np.ones((2, 2)), (2, 1)), maps=True, center=False),
         _many_rows,
         {"components_": 1e-1, "explained_variance_": 2e-2},
     ),
@@ -140,7 +144,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         _rows,
         {"correlations_": 2e-1},
     ),
-    "CCA": (lambda e, d: CCA(1, epsilon=e, delta=d), _views, {"correlations_": 1e-1}),
+    "CCA": (lambda e, d: CCA(1, epsilon=e, delta=d, center=False), _views, {"correlations_": 1e-1}),
     "CCA-centred": (lambda e, d: CCA(1, epsilon=e, delta=d, center=True), _views, {"correlations_": 1e-1}),
     "CCA-recentred": (
         lambda e, d: CCA(1, epsilon=e, delta=d, center=True),
@@ -148,12 +152,14 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
         {"correlations_": 1e-1},
     ),
     "CCA-wide": (
-        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(None, Template(np.eye(3, 2)))),
+        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(None, Template(np.eye(3, 2))), center=False),
         _views,
         {"correlations_": 1e-1, "left_out_": 1e-1},
     ),
     "CCA-wide-maps": (
-        lambda e, d: CCA(1, epsilon=e, delta=d, basis=(Cosines(np.ones(2), [1]), Atlas([1, 1, 2])), maps=True),
+        lambda e, d: CCA(
+            1, epsilon=e, delta=d, basis=(Cosines(np.ones(2), [1]), Atlas([1, 1, 2])), maps=True, center=False
+        ),
         _many_views,
         {"correlations_": 2e-1},
     ),
@@ -166,7 +172,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "PLS": (lambda e, d: PLS(1, epsilon=e, delta=d), _many_views, {"covariances_": 1e-1}),
     "PLS-uncentred": (lambda e, d: PLS(1, epsilon=e, delta=d, center=False), _views, {"covariances_": 1e-1}),
     "PLS-scaled": (lambda e, d: PLS(1, epsilon=e, delta=d, scale="private"), _many_views, {"covariances_": 1e-1}),
-    "MultiCCA": (lambda e, d: MultiCCA(1, epsilon=e, delta=d), _three_views, {"correlations_": 1e-1}),
+    "MultiCCA": (lambda e, d: MultiCCA(1, epsilon=e, delta=d, center=False), _three_views, {"correlations_": 1e-1}),
     "MultiCCA-recentred": (
         lambda e, d: MultiCCA(1, epsilon=e, delta=d, center=True),
         _many_three_views,

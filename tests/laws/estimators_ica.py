@@ -20,6 +20,7 @@ def _subjects(unit: str) -> dict[str, Any]:
             bound=3.0,
             unit=unit,
             rows_per_subject=20,
+            n_features=_MIXING.shape[1],
         )
         for index, site in enumerate(SITES)
     }

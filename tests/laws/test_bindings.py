@@ -13,7 +13,8 @@ from dpcape.core.messages import Request
 from dpcape.core.privacy.calibration import plan_release
 from dpcape.core.privacy.terms import Terms
 from dpcape.core.protocols.cape import agreement
-from dpcape.core.protocols.secure_session import request_digest, session_config
+from dpcape.core.protocols.protocol import request_digest
+from dpcape.core.protocols.secure_session import session_config
 from dpcape.statistics.moments import centred_moments
 
 PROTOCOL = Cape(n_colluding=1)
@@ -78,14 +79,15 @@ def test_every_part_of_a_request_is_in_its_digest(field: Any) -> None:
     assert request_digest(changed) != request_digest(request)
 
 
-def test_an_agreement_is_of_its_request_its_roster_and_its_sum() -> None:
+def test_an_agreement_is_of_its_request_attempt_roster_and_sum() -> None:
     request, agreed = made_request(), np.array([3, -4, 5], dtype=np.int64)
-    made = agreement(request, SITES, agreed)
-    assert agreement(request, SITES[::-1], agreed) == made
+    made = agreement(request, 0, SITES, agreed)
+    assert agreement(request, 0, SITES[::-1], agreed) == made
     others = [
-        agreement(msgspec.structs.replace(request, release=1), SITES, agreed),
-        agreement(request, SITES[:3], agreed),
-        agreement(request, (*SITES[:3], "riga"), agreed),
-        agreement(request, SITES, agreed + np.array([0, 0, 1])),
+        agreement(msgspec.structs.replace(request, release=1), 0, SITES, agreed),
+        agreement(request, 1, SITES, agreed),
+        agreement(request, 0, SITES[:3], agreed),
+        agreement(request, 0, (*SITES[:3], "riga"), agreed),
+        agreement(request, 0, SITES, agreed + np.array([0, 0, 1])),
     ]
-    assert len({made, *others}) == 5
+    assert len({made, *others}) == 6

@@ -64,7 +64,11 @@ def test_joint_ica_survives_singular_whitening(unit: str, solver: str, kurtosis:
         generator = np.random.default_rng(seed)
         held = {
             name: subjects(
-                [generator.normal(size=(12, 4)) for _ in range(2)], bound=1.0, unit=unit, rows_per_subject=12
+                [generator.normal(size=(12, 4)) for _ in range(2)],
+                bound=1.0,
+                unit=unit,
+                rows_per_subject=12,
+                n_features=4,
             )
             for name in "abc"
         }

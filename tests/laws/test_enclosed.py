@@ -230,7 +230,7 @@ def test_values_outside_the_proof_are_refused(changed: dict[str, Any]) -> None:
 def test_kinds_and_units_without_positions_are_refused() -> None:
     from dpcape import documents, subjects
 
-    people = subjects([np.zeros((3, 3)), np.zeros((4, 3))], bound=1.0, unit="subject", rows_per_subject=4)
+    people = subjects([np.zeros((3, 3)), np.zeros((4, 3))], bound=1.0, unit="subject", rows_per_subject=4, n_features=3)
     for held in (people, documents(np.ones((2, 3), dtype=int))):
         with pytest.raises(InvalidParameter):
             Sampled(held.facts(), **PUBLIC)

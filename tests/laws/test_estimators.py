@@ -166,7 +166,7 @@ def test_loading_another_class_or_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="save"):
         PCA.load(tmp_path / "other.npz")
     with pytest.raises(NotFittedError):
-        PCA(2, epsilon=1.0, delta=1e-5).save(path)
+        PCA(2, epsilon=1.0, delta=1e-5, center=False).save(path)
 
 
 def test_feature_names() -> None:
@@ -199,7 +199,7 @@ def test_correlations_stay_in_range_whatever_the_noise() -> None:
         }
         federation = Federation(in_process(held, noise=Replay(seed)), protocol=Cape(n_colluding=0))
         for components in (2, "auto"):
-            model = CCA(components, epsilon=0.1, delta=1e-6).fit(federation)
+            model = CCA(components, epsilon=0.1, delta=1e-6, center=False).fit(federation)
             assert ((model.correlations_ >= 0) & (model.correlations_ <= 1)).all()
             assert (np.diff(model.correlations_) <= 0).all()
             assert np.isfinite(model.x_weights_).all()
@@ -227,10 +227,10 @@ def test_confidence_intervals_cover_the_mean() -> None:
 def test_automatic_components_ignore_pure_noise() -> None:
     held = {name: rows(np.zeros((50, 6)), bound=1.0) for name in "abc"}
     federation = Federation(in_process(held, noise=Replay(2)), protocol=Cape(n_colluding=0))
-    model = PCA("auto", epsilon=1.0, delta=1e-5).fit(federation)
+    model = PCA("auto", epsilon=1.0, delta=1e-5, center=False).fit(federation)
     assert len(model.components_) == 1
     strong = {name: rows(np.outer(np.ones(4000), [0.6, 0.8, 0, 0, 0, 0]), bound=1.0) for name in "abc"}
-    model = PCA("auto", epsilon=1.0, delta=1e-5).fit(
+    model = PCA("auto", epsilon=1.0, delta=1e-5, center=False).fit(
         Federation(in_process(strong, noise=Replay(2)), protocol=Cape(n_colluding=0))
     )
     assert len(model.components_) == 1
@@ -244,7 +244,7 @@ def test_expected_error_bounds_what_happens() -> None:
     moment = data.T @ data / len(data)
     spectrum = np.linalg.eigvalsh(moment)[::-1]
     federation = federation_of(case, Cape(n_colluding=1))
-    model = PCA(2, epsilon=8.0, delta=1e-5)
+    model = PCA(2, epsilon=8.0, delta=1e-5, center=False)
     expected = model.expected_error(federation, spectrum, failure=1e-6)
     captured = np.trace(model.fit(federation).components_ @ moment @ model.components_.T)
     best = float(spectrum[:2].sum())
@@ -274,7 +274,7 @@ def test_the_guarantee_prints_every_item() -> None:
     case = next(case for case in CASES if case.label == "PCA")
     records = in_process(case.records())
     guarantee = (
-        PCA(2, **{"epsilon": 1.0, "delta": 1e-5}).fit(Federation(records, protocol=Cape(n_colluding=1))).guarantee_
+        PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(Federation(records, protocol=Cape(n_colluding=1))).guarantee_
     )
     sentence = guarantee.sentence()
     for item in (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +61,7 @@ def test_an_invalid_record_is_left_out_of_every_kind() -> None:
     words = documents([[3, 1], [-1, 9], [0.5, 9]])
     assert (words.n_records, words.n_invalid) == (3, 2)
     assert next(words.blocks()).toarray().tolist() == [[3, 1], [0, 0], [0, 0]]
-    people = subjects([X, bad, X[:1]], bound=9.0, unit="subject", rows_per_subject=4)
+    people = subjects([X, bad, X[:1]], bound=9.0, unit="subject", rows_per_subject=4, n_features=3)
     assert [len(block) for block in people.each_subject()] == [4, 1]
     assert (people.n_records, people.n_invalid) == (3, 1)
     points = subjects([X, bad], bound=9.0, unit="record")
@@ -73,7 +75,7 @@ def test_the_steward_is_told_how_many_and_nobody_else() -> None:
     federation = Federation(in_process({"a": held}, noise=Replay(1)), protocol=Independent())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
-        model = PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
+        model = PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(federation)
     assert "2 of 5" not in str(model.warnings_)
     assert federation.n_records == 5
 
@@ -81,8 +83,48 @@ def test_the_steward_is_told_how_many_and_nobody_else() -> None:
 def test_series_need_a_public_length() -> None:
     with pytest.raises(InvalidParameter, match="rows_per_subject must be a positive whole number for unit='subject'"):
         subjects([np.ones((3, 2))], bound=1.0, unit="subject")
-    facts = [subjects([np.ones((n, 2))], bound=2.0, unit="subject", rows_per_subject=9).facts() for n in (1, 5, 9)]
+    options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9, "n_features": 2}
+    facts = [subjects([np.ones((n, 2))], **options).facts() for n in (1, 5, 9)]
     assert len(set(map(repr, facts))) == 1
+
+
+@quiet
+@pytest.mark.parametrize("other", [np.ones((3, 5)), np.ones((3, 2)), np.ones(3), None], ids=repr)
+def test_replacing_a_person_changes_nothing_that_is_public(other: object) -> None:
+    """Two of five series have another width, and one more may: a majority of private series decides nothing."""
+    options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9}
+    people = [np.ones((4, width)) for width in (4, 4, 4, 5, 5)]
+    before = subjects(people, n_features=4, **options)
+    after = subjects([other, *people[1:]], n_features=4, **options)
+    assert before.facts() == after.facts()
+    assert (before.n_features, before.n_invalid, after.n_invalid) == (4, 2, 3)
+    named = subjects(people, feature_names=list("abcd"), **options)
+    assert (
+        named.facts().shape_facts()
+        == subjects([other] * 5, feature_names=list("abcd"), **options).facts().shape_facts()
+    )
+    with pytest.raises(InvalidParameter, match=r"number of columns is missing for unit='subject'.*Write n_features="):
+        subjects(people, **options)
+
+
+@quiet
+def test_names_in_the_tables_of_people_are_not_public_by_themselves() -> None:
+    pandas = pytest.importorskip("pandas")
+    options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9}
+    people = [pandas.DataFrame({"a": [0.1], "b": [0.2]}), pandas.DataFrame({"a": [0.1], "c": [0.2]})]
+    with pytest.raises(InvalidParameter, match="names of the columns are missing for unit='subject'"):
+        subjects(people, n_features=2, **options)
+    assert subjects(people, feature_names=["a", "b"], **options).facts().feature_names == ("a", "b")
+
+
+@quiet
+def test_a_folder_with_a_file_per_person_says_nothing_of_the_columns(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9}
+    for number in range(3):
+        np.save(tmp_path / f"s{number}.npy", np.ones((4, 2)))
+    with pytest.raises(InvalidParameter, match="number of columns is missing"):
+        subjects(tmp_path, **options)
+    assert subjects(tmp_path, n_features=2, **options).facts().n_features == 2
 
 
 def clean_and_dirty(n: int = 400, share: float = 0.25) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -116,14 +116,18 @@ WORDS = {
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 # kind -> (neighbours, how records are built, an analysis of them)
 KINDS: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[[], Any]]] = {
-    "rows": (ROWS, lambda X, **o: rows(X, bound=1.0, **o), lambda: PCA(2, **BUDGET)),
+    "rows": (ROWS, lambda X, **o: rows(X, bound=1.0, **o), lambda: PCA(2, **BUDGET, center=False)),
     "clusters": (ROWS, lambda X, **o: rows(X, bound=1.0, **o), lambda: KMeans(2, n_iter=3, **BUDGET)),
     "ranges": (
         ROWS,
         lambda X, **o: rows(X, bound=1.0, ranges=[(-1, 1)] * 4, **o),
         lambda: PCA(2, center=True, **BUDGET),
     ),
-    "views": (ROWS, lambda X, **o: views(X, table(seed=1), bounds=(1.0, 1.0), **o), lambda: CCA(1, **BUDGET)),
+    "views": (
+        ROWS,
+        lambda X, **o: views(X, table(seed=1), bounds=(1.0, 1.0), **o),
+        lambda: CCA(1, **BUDGET, center=False),
+    ),
     "classes": (
         LABELS,
         lambda y, **o: labelled(table(), y, bound=1.0, classes=["a", "b"], **o),
@@ -142,7 +146,7 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[[], Any]]] =
     "documents": (WORDS, lambda X, **o: documents(X, **o), lambda: TopicModel(2, **BUDGET)),
     "people": (
         PEOPLE,
-        lambda X, **o: subjects(X, bound=3.0, unit="subject", rows_per_subject=20, **o),
+        lambda X, **o: subjects(X, bound=3.0, unit="subject", rows_per_subject=20, n_features=3, **o),
         lambda: JointICA(2, n_timepoints=12, insist=True, **BUDGET),
     ),
     "time points": (
@@ -250,9 +254,9 @@ def test_a_refusal_names_the_ceiling_only() -> None:
         ledger = Ledger(epsilon=1.0, delta=1e-5)
         line = in_process({"a": rows(np.eye(3), bound=1.0)}, ledgers={"a": ledger})
         federation = Federation(line, protocol=Independent())
-        PCA(1, epsilon=spent, delta=1e-5).fit(federation)
+        PCA(1, epsilon=spent, delta=1e-5, center=False).fit(federation)
         with pytest.raises(LedgerRefused) as refusal:
-            PCA(1, epsilon=0.95, delta=1e-5).fit(federation)
+            PCA(1, epsilon=0.95, delta=1e-5, center=False).fit(federation)
         texts.add(str(refusal.value))
     assert len(texts) == 1
     assert "epsilon 1 at delta 1e-05" in texts.pop()

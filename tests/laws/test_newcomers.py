@@ -71,8 +71,11 @@ def test_meaningless_parameters_are_refused_in_words_and_nothing_is_charged(case
 
 @pytest.mark.parametrize("value", ["no", 0, None])
 def test_words_and_numbers_are_no_truth_values(value: Any) -> None:
-    with pytest.raises(InvalidParameter, match="center must be True or False"):
-        PCA(2, **BUDGET, center=value).fit(alone(rows(NUMBERS, bound=1.0)))
+    with pytest.raises(InvalidParameter, match="maps must be True or False"):
+        PCA(2, **BUDGET, maps=value).fit(alone(rows(NUMBERS, bound=1.0)))
+    if value is not None:
+        with pytest.raises(InvalidParameter, match="center must be True or False"):
+            PCA(2, **BUDGET, center=value).fit(alone(rows(NUMBERS, bound=1.0)))
     records = labelled(NUMBERS, NUMBERS[:, 0], bound=1.0, response=(-1, 1))
     with pytest.raises(InvalidParameter, match="fit_intercept must be True or False"):
         LinearRegression(**BUDGET, fit_intercept=value).fit(alone(records))
@@ -100,7 +103,7 @@ def test_a_refused_fit_leaves_the_earlier_one_as_it_was(case: EstimatorCase) -> 
 def test_a_spent_budget_leaves_the_earlier_fit_as_it_was() -> None:
     ledgers = {"here": Ledger(epsilon=1.2, delta=1e-5)}
     line = in_process({"here": rows(NUMBERS, bound=1.0)}, ledgers=ledgers, noise=Replay(1))
-    model = PCA(2, **BUDGET).fit(Federation(line, protocol=Independent()))
+    model = PCA(2, **BUDGET, center=False).fit(Federation(line, protocol=Independent()))
     with pytest.raises(LedgerRefused):
         model.fit(Federation(line, protocol=Independent()))
     assert model.transform(NEW).shape == (4, 2)
@@ -131,7 +134,7 @@ def test_nothing_is_drawn_or_written_before_a_fit(case: EstimatorCase) -> None:
     ],
 )
 def test_new_rows_that_cannot_be_used_are_refused_in_words(data: Any, words: str) -> None:
-    model = PCA(2, **BUDGET).fit(alone(rows(NUMBERS, bound=1.0)))
+    model = PCA(2, **BUDGET, center=False).fit(alone(rows(NUMBERS, bound=1.0)))
     with pytest.raises(InvalidParameter, match=words) as refusal:
         model.transform(data)
     assert "PCA must be" in str(refusal.value)
@@ -140,11 +143,13 @@ def test_new_rows_that_cannot_be_used_are_refused_in_words(data: Any, words: str
 
 def test_tables_with_columns_in_another_order_are_refused() -> None:
     table = pd.DataFrame(NUMBERS, columns=["age", "weight", "dose"])
-    model = PCA(2, **BUDGET).fit(alone(rows(table, bound=1.0)))
+    model = PCA(2, **BUDGET, center=False).fit(alone(rows(table, bound=1.0)))
     assert model.transform(table).shape == (200, 2)
     with pytest.raises(InvalidParameter, match="'age'; got 'weight'"):
         model.transform(table[["weight", "age", "dose"]])
-    both = CCA(1, **BUDGET).fit(alone(views(table[["age"]], table[["weight", "dose"]], bounds=(1.0, 1.0))))
+    both = CCA(1, **BUDGET, center=False).fit(
+        alone(views(table[["age"]], table[["weight", "dose"]], bounds=(1.0, 1.0)))
+    )
     both.transform(table[["age"]], table[["weight", "dose"]])
     with pytest.raises(InvalidParameter, match="'weight'; got 'dose'"):
         both.transform(table[["age"]], table[["dose", "weight"]])
@@ -153,7 +158,7 @@ def test_tables_with_columns_in_another_order_are_refused() -> None:
 def test_rows_in_other_units_than_the_sites_have_are_warned_of(tmp_path: Path) -> None:
     ranges = {"age": (20, 90), "weight": (40, 140)}
     table = pd.DataFrame({"age": GENERATOR.uniform(30, 80, 200), "weight": GENERATOR.uniform(50, 90, 200)})
-    model = PCA(1, **BUDGET).fit(alone(rows(table, bound=1.0, ranges=ranges)))
+    model = PCA(1, **BUDGET, center=False).fit(alone(rows(table, bound=1.0, ranges=ranges)))
     assert model.transform(Schema.of(ranges).apply(table)).shape == (200, 1)
     model.save(tmp_path / "model.npz")
     for fitted in (model, PCA.load(tmp_path / "model.npz")):
@@ -195,7 +200,7 @@ def test_scores_need_one_response_per_row() -> None:
 
 
 def test_scores_that_do_not_fit_the_components_are_refused() -> None:
-    model = PCA(2, **BUDGET).fit(alone(rows(NUMBERS, bound=1.0)))
+    model = PCA(2, **BUDGET, center=False).fit(alone(rows(NUMBERS, bound=1.0)))
     with pytest.raises(InvalidParameter, match=r"one column per component \(2\); got shape \(4, 3\)"):
         model.inverse_transform(NEW)
 
@@ -272,17 +277,19 @@ def test_sites_with_other_ranges_are_told_what_to_change() -> None:
 def test_an_epsilon_beyond_all_measure_is_named() -> None:
     line = in_process({"lyon": rows(NUMBERS, bound=1.0)}, noise=Replay(1))
     with pytest.raises(InvalidParameter, match=r"1e\+06.* smaller epsilon"):
-        PCA(2, epsilon=1e6, delta=1e-5).fit(Federation(line, protocol=Independent()))
+        PCA(2, epsilon=1e6, delta=1e-5, center=False).fit(Federation(line, protocol=Independent()))
     assert not line.site("lyon").ledger.charges
 
 
 def test_whole_subjects_are_for_joint_ica() -> None:
-    held = subjects([NUMBERS, NUMBERS], bound=1.0, unit="subject", rows_per_subject=len(NUMBERS))
-    for model in (Mean(**BUDGET), PCA(2, **BUDGET), KMeans(2, **BUDGET)):
+    held = subjects(
+        [NUMBERS, NUMBERS], bound=1.0, unit="subject", rows_per_subject=len(NUMBERS), n_features=NUMBERS.shape[1]
+    )
+    for model in (Mean(**BUDGET), PCA(2, **BUDGET, center=False), KMeans(2, **BUDGET)):
         with pytest.raises(InvalidParameter, match="JointICA"):
             model.fit(alone(held))
     with pytest.raises(InvalidParameter, match=r"Build them with rows\("):
-        PCA(2, **BUDGET).fit(alone(documents([[3, 1, 0]])))
+        PCA(2, **BUDGET, center=False).fit(alone(documents([[3, 1, 0]])))
 
 
 @pytest.mark.parametrize("bound", [1e-41, 1e41, 10**400, 0, math.nan])
@@ -299,7 +306,7 @@ def test_the_smallest_and_largest_bounds_give_results(bound: float) -> None:
     for model, federation in (
         (Mean(**BUDGET), alone(rows(table, bound=bound))),
         (PCA(2, **BUDGET, center=True), alone(rows(table, bound=bound))),
-        (CCA(1, **BUDGET), both),
+        (CCA(1, **BUDGET, center=False), both),
         (KMeans(2, n_iter=2, **BUDGET), alone(rows(table, bound=bound))),
         (LinearRegression(**BUDGET, purpose="prediction", n_iter=2), alone(numbers)),
     ):
@@ -378,18 +385,18 @@ def test_a_factor_release_is_shown_with_its_settings_and_takes_numbers_only() ->
 @pytest.mark.parametrize("failure", [0, 1, 2.0, -1.0, math.nan, None, "0.05"])
 def test_a_bound_needs_a_probability_to_fail(failure: Any) -> None:
     with pytest.raises(InvalidParameter, match="failure must be"):
-        PCA(1, **BUDGET).expected_error(alone(rows(NUMBERS, bound=1.0)), [0.5, 0.2], failure=failure)
+        PCA(1, **BUDGET, center=False).expected_error(alone(rows(NUMBERS, bound=1.0)), [0.5, 0.2], failure=failure)
 
 
 @pytest.mark.parametrize("spectrum", [[math.nan], [-1.0], [], [0.1, 0.5], ["a"], "ab", 0.5, [0.1] * 4])
 def test_a_spectrum_is_a_list_of_eigenvalues(spectrum: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"spectrum must be 1 to 3 .*numbers"):
-        PCA(1, **BUDGET).expected_error(alone(rows(NUMBERS, bound=1.0)), spectrum)
+        PCA(1, **BUDGET, center=False).expected_error(alone(rows(NUMBERS, bound=1.0)), spectrum)
 
 
 def test_a_plan_supposes_what_is_declared() -> None:
     with pytest.raises(InvalidParameter, match="declared must be a Declared; got dict"):
-        alone(rows(NUMBERS, bound=1.0)).plan(PCA(1, **BUDGET), declared={"energy": 0.5})
+        alone(rows(NUMBERS, bound=1.0)).plan(PCA(1, **BUDGET, center=False), declared={"energy": 0.5})
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 1e-5), (math.nan, 1e-5), (1.0, -0.1), (1.0, 2.0)])
@@ -412,10 +419,10 @@ def test_correlations_of_views_that_have_nothing_in_common_stay_at_the_level_of_
         generator = np.random.default_rng(seed)
         x, y = generator.normal(size=(400, 4)) / 4, generator.normal(size=(400, 3)) / 4
         line = in_process({"here": views(x, y, bounds=(1.0, 1.0))}, noise=Replay(seed))
-        model = CCA(3, **BUDGET).fit(Federation(line, protocol=Independent()))
+        model = CCA(3, **BUDGET, center=False).fit(Federation(line, protocol=Independent()))
         assert 0.4 < model.correlations_[0] / model.noise_level_ < 1.25
     strong = np.repeat(generator.normal(size=(40_000, 1)) / 3, 2, axis=1)
-    model = CCA(1, **BUDGET).fit(alone(views(strong[:, :1], strong[:, 1:], bounds=(1.0, 1.0))))
+    model = CCA(1, **BUDGET, center=False).fit(alone(views(strong[:, :1], strong[:, 1:], bounds=(1.0, 1.0))))
     assert model.correlations_[0] > 10 * model.noise_level_
     axes = model.plot_correlations()
     assert axes.get_legend() is not None

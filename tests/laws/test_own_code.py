@@ -195,7 +195,13 @@ def test_a_statistic_of_another_author_sees_one_record_at_a_time() -> None:
         views(NUMBERS[:, :1], NUMBERS[:, 1:], bounds=(1.0, 1.0)),
         labelled(NUMBERS, NUMBERS[:, 0] > 0, bound=1.0, classes=[False, True]),
         subjects([NUMBERS[:100], NUMBERS[100:]], bound=1.0, unit="record"),
-        subjects([NUMBERS[:100], NUMBERS[100:]], bound=1.0, unit="subject", rows_per_subject=200),
+        subjects(
+            [NUMBERS[:100], NUMBERS[100:]],
+            bound=1.0,
+            unit="subject",
+            rows_per_subject=200,
+            n_features=NUMBERS.shape[1],
+        ),
     ],
     ids=lambda records: f"{records.kind} {records.unit}",
 )

@@ -52,9 +52,9 @@ def test_one_part_gives_the_same_bits() -> None:
     np.testing.assert_array_equal(parts, statistic.total(case.records(parameters)))
 
 
-def test_what_is_sent_to_a_worker_holds_a_name_and_public_values_alone() -> None:
+def test_what_is_sent_to_a_worker_holds_a_name_a_place_and_public_values_alone() -> None:
     case = next(case for case in CASES if case.public)
     statistic = case.statistic()
-    sent = PartTotal(statistic.name, statistic.facts, statistic.public)
-    assert set(vars(sent)) == {"name", "facts", "public"}
+    sent = PartTotal.of(statistic)
+    assert set(vars(sent)) == {"name", "facts", "public", "place"}
     assert sent.facts.n_records == 0

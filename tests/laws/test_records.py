@@ -443,13 +443,22 @@ REFUSED = {
     "no words": lambda: documents(sparse.csr_array((3, 0))),
     "short vocabulary": lambda: documents([[3, 1]], feature_names=["word"]),
     "no unit": lambda: subjects([np.ones((3, 2))], bound=1.0, unit="person"),
-    "no subjects": lambda: subjects([], bound=1.0, unit="subject", rows_per_subject=5),
-    "empty subject": lambda: subjects([np.ones((0, 2))], bound=1.0, unit="subject", rows_per_subject=5),
+    "no subjects": lambda: subjects([], bound=1.0, unit="subject", rows_per_subject=5, n_features=2),
+    "empty subject": lambda: subjects([np.ones((0, 2))], bound=1.0, unit="record"),
+    "half a voxel": lambda: subjects([np.ones((3, 2))], bound=1.0, unit="subject", rows_per_subject=5, n_features=0.5),
+    "other names": lambda: subjects(
+        [np.ones((3, 2))], bound=1.0, unit="subject", rows_per_subject=5, n_features=2, feature_names=["a"]
+    ),
     "different voxels": lambda: subjects(
-        [np.ones((3, 2)), np.ones((3, 4))], bound=1.0, unit="subject", rows_per_subject=5, invalid="refuse"
+        [np.ones((3, 2)), np.ones((3, 4))],
+        bound=1.0,
+        unit="subject",
+        rows_per_subject=5,
+        n_features=2,
+        invalid="refuse",
     ),
     "long series": lambda: subjects(
-        [np.ones((98765, 1))], bound=1.0, unit="subject", rows_per_subject=5, invalid="refuse"
+        [np.ones((98765, 1))], bound=1.0, unit="subject", rows_per_subject=5, n_features=1, invalid="refuse"
     ),
     "NaN voxel": lambda: subjects([np.array([[np.nan, SECRET]])], bound=1.0, unit="record"),
 }
@@ -620,14 +629,19 @@ def test_time_points_of_all_subjects_are_records_in_unit_record(size):
 
 def test_subjects_come_whole_in_unit_subject():
     arrays = series()
-    records = subjects(arrays, bound=1.0, unit="subject", rows_per_subject=9)
+    records = subjects(arrays, bound=1.0, unit="subject", rows_per_subject=9, n_features=len(arrays[0][0]))
     found = [block.copy() for block in records.each_subject()]
     assert all(np.array_equal(a, all_blocks(rows(b, bound=1.0))) for a, b in zip(found, arrays, strict=True))
     assert (records.n_records, records.facts().rows_per_unit, records.unit) == (3, 9, "subject")
     for refused in (records.blocks, records.feature_blocks):
         with pytest.raises(InvalidParameter, match="'record'"):
             refused()
-    assert subjects(arrays, bound=1.0, unit="subject", rows_per_subject=20).facts().rows_per_unit == 20
+    assert (
+        subjects(arrays, bound=1.0, unit="subject", rows_per_subject=20, n_features=len(arrays[0][0]))
+        .facts()
+        .rows_per_unit
+        == 20
+    )
 
 
 def test_sites_with_the_same_description_have_the_same_shape_facts():
@@ -644,7 +658,7 @@ def test_sites_with_the_same_description_have_the_same_shape_facts():
         views([[SECRET]], [[SECRET]], bounds=(1.0, 2.0)),
         labelled([[SECRET]], [SECRET], bound=1.0, response=(0, 1)),
         documents([[98765, 1]]),
-        subjects([[[SECRET]]], bound=1.0, unit="subject", rows_per_subject=1),
+        subjects([[[SECRET]]], bound=1.0, unit="subject", rows_per_subject=1, n_features=1),
     ],
     ids=lambda records: records.kind,
 )

@@ -297,7 +297,11 @@ def test_precision_follows_the_array_and_can_be_asked_for() -> None:
     assert labelled(narrow, [0.0, 1.0, 1.0], bound=1.0, response=(0, 1)).facts().is_single
     assert subjects([narrow, narrow], bound=1.0, unit="record").facts().is_single
     assert not subjects([narrow, X], bound=1.0, unit="record").facts().is_single
-    assert not subjects([narrow], bound=1.0, unit="subject", rows_per_subject=3).facts().is_single
+    assert (
+        not subjects([narrow], bound=1.0, unit="subject", rows_per_subject=3, n_features=narrow.shape[1])
+        .facts()
+        .is_single
+    )
     with pytest.raises(InvalidParameter, match="precision"):
         rows(X, bound=1.0, precision="half")
     with pytest.raises(InvalidParameter, match="precision"):
@@ -315,7 +319,7 @@ def _data(dtype: Any) -> dict[str, NDArray[Any]]:
 
 def test_the_noise_and_the_guarantee_count_single_precision() -> None:
     narrow, wide = (
-        PCA(2, epsilon=1.0, delta=1e-6).fit(_federation(_data(dtype), Cape(n_colluding=1)))
+        PCA(2, epsilon=1.0, delta=1e-6, center=False).fit(_federation(_data(dtype), Cape(n_colluding=1)))
         for dtype in (np.float32, np.float64)
     )
     assert narrow.noise_norm_ / wide.noise_norm_ == pytest.approx(1 + math.sqrt(2) * GAMMA * SINGLE_ROWS, rel=1e-4)
@@ -343,7 +347,7 @@ def test_sites_of_different_precision_sum_in_double_precision() -> None:
     mixed = {**data, "oslo": data["oslo"].astype(np.float64)}
     wide = {name: X.astype(np.float64) for name, X in data.items()}
     fitted = [
-        PCA(2, epsilon=1.0, delta=1e-6).fit(_federation(each, Cape(n_colluding=1), noise=Replay(4)))
+        PCA(2, epsilon=1.0, delta=1e-6, center=False).fit(_federation(each, Cape(n_colluding=1), noise=Replay(4)))
         for each in (mixed, wide)
     ]
     np.testing.assert_array_equal(fitted[0].components_, fitted[1].components_)

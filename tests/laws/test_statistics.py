@@ -301,7 +301,7 @@ def test_a_mean_weight_outside_the_proof_is_refused(weight: object) -> None:
 def test_units_and_kinds_are_refused_where_the_proof_does_not_hold() -> None:
     from dpcape import documents, subjects
 
-    people = subjects([np.zeros((3, 2)), np.zeros((4, 2))], bound=1.0, unit="subject", rows_per_subject=4)
+    people = subjects([np.zeros((3, 2)), np.zeros((4, 2))], bound=1.0, unit="subject", rows_per_subject=4, n_features=2)
     with pytest.raises(InvalidParameter, match="unit"):
         second_moment(people.facts())
     with pytest.raises(InvalidParameter, match="kind"):

@@ -59,7 +59,9 @@ def held() -> dict[str, Any]:
 
 def fitted(protocol: Any, *, epsilon: Any = 1.0, noise: Any = None) -> PCA:
     options = {} if noise is None else {"noise": noise}
-    return PCA(2, epsilon=epsilon, delta=1e-5).fit(Federation(in_process(held(), **options), protocol=protocol))
+    return PCA(2, epsilon=epsilon, delta=1e-5, center=False).fit(
+        Federation(in_process(held(), **options), protocol=protocol)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +199,7 @@ def test_the_unit_is_named_and_a_person_is_not_a_record() -> None:
     generator = np.random.default_rng(3)
     series = [generator.normal(size=(30, 2)) * 0.2 for _ in range(40)]
     for unit, expected in (("record", "time point"), ("subject", "One subject of one site")):
-        records = {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=max(map(len, series)))}
+        records = {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=30, n_features=2)}
         allowance = Federation(in_process(records), protocol=Independent()).allow(1.0, 1e-5)
         card = card_of(allowance.guarantee())
         assert expected in card_text(card, width=4000)
@@ -222,7 +224,7 @@ def test_notebooks_show_the_card() -> None:
     assert model.guarantee_._repr_html_() == card_html(card_of(model.guarantee_))
     assert card_html(card_of(model.guarantee_, releases=model.releases_)) in model._repr_html_()
     assert "second moment" in model._repr_mimebundle_()["text/html"]
-    assert "dpcape-card" not in PCA(2, epsilon=1.0, delta=1e-5)._repr_html_()
+    assert "dpcape-card" not in PCA(2, epsilon=1.0, delta=1e-5, center=False)._repr_html_()
     assert card_of(model.guarantee_)._repr_html_() == card_html(card_of(model.guarantee_))
 
 

@@ -17,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import chi2
 
-from dpcape import PCA, Federation, Independent, in_process, rows
+from dpcape import PCA, Correlation, Federation, Independent, in_process, rows
 from dpcape.analyses.registry import analyses, own_analyses
 from dpcape.cli import main
 from dpcape.core.errors import DpcapeWarning, UtilityWarning
 from dpcape.core.noise import Replay
+from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.pages.style import environment, stylesheet
 from dpcape.pages.svg import svg_of
 from dpcape.report import citations
@@ -294,6 +296,24 @@ def check_files_people_open(run: RunFolder) -> None:
     for words in (model.guarantee_.sentence(), where, citations.software()):
         assert words in methods
     assert content["methods"] in methods
+    check_what_figures_rest_on(run, content, methods)
+
+
+def check_what_figures_rest_on(run: RunFolder, content: dict[str, Any], methods: str) -> None:
+    """Check that the console, the results, the report and the methods print what the figures rest on."""
+    model = run.model()
+    rests_on = list(model.assumptions_)
+    assert content["assumptions"] == rests_on
+    printed = CliRunner().invoke(main, ["report", str(run.path)])
+    assert printed.exit_code == 0, printed.output
+    page = page_of(run).text
+    for text in rests_on:
+        assert text in methods
+        assert text in printed.output
+        assert f"{text[0].upper()}{text[1:]}." in page
+    # Those with a mean to subtract, or with intervals that assume something, say so.
+    says = isinstance(model, SiteAdjusted | Regression) and not isinstance(model, Correlation)
+    assert bool(rests_on) is (says and getattr(model, "purpose", "") != "prediction")
 
 
 def test_every_analysis_declares_its_figures() -> None:
@@ -359,7 +379,7 @@ def test_a_page_says_who_when_and_what(tmp_path: Path) -> None:
     assert "<b>left</b>" in page.text
     card = next(node for node in page.all("section") if "dpcape-card" in node.attributes.get("class", ""))
     assert "Verified" in card.text
-    assert "second moment" in card.text
+    assert "centred moments" in card.text
     quotes = [node.text for node in page.all("blockquote")]
     assert run.model().guarantee_.sentence() in quotes
     assert citations.software() in quotes
@@ -416,7 +436,7 @@ def rehearsed_releases(epsilon: float) -> list[Any]:
     generator = np.random.default_rng(4)
     records = {"lyon": rows(generator.normal(size=(500, 4)) * 0.4, bound=1.0)}
     federation = Federation(in_process(records, noise=Replay(2)), protocol=Independent())
-    return PCA(2, epsilon=epsilon, delta=1e-5).fit(federation).releases_
+    return PCA(2, epsilon=epsilon, delta=1e-5, center=False).fit(federation).releases_
 
 
 def test_the_length_of_noise_is_what_noise_has() -> None:

@@ -64,7 +64,11 @@ def held(kind: str, n: int) -> Any:
         return subjects([0.2 * source.laplace(size=(10, 5)) for _ in range(n // 10)], bound=1.0, unit="record")
     if kind == "people":
         return subjects(
-            [0.2 * source.laplace(size=(12, 5)) for _ in range(n // 10)], bound=1.0, unit="subject", rows_per_subject=12
+            [0.2 * source.laplace(size=(12, 5)) for _ in range(n // 10)],
+            bound=1.0,
+            unit="subject",
+            rows_per_subject=12,
+            n_features=5,
         )
     return rows(X, bound=1.0)
 
@@ -86,12 +90,12 @@ ROUNDS: dict[str, Any] = {"n_iter": 3, "tol": 0.0}
 EXACT = [
     (Mean(**PRIVACY), "rows", "mean"),
     (PCA(2, **PRIVACY), "rows", "pca"),
-    (PCA(2, **PRIVACY, center=True), "rows", "centred-pca"),
-    (PCA(2, **PRIVACY, center=True, adjust="site"), "rows", "site-adjusted-pca"),
+    (PCA(2, **PRIVACY, center=False), "rows", "uncentred-pca"),
+    (PCA(2, **PRIVACY, adjust="site"), "rows", "site-adjusted-pca"),
     (CCA(1, **PRIVACY), "views", "cca"),
-    (CCA(1, **PRIVACY, center=True, adjust="site"), "views", "site-adjusted-cca"),
-    (CCA(1, **PRIVACY, center=True), "views", "centred-cca"),
-    (CCA(1, **PRIVACY, center=True, scale="private"), "views", "scaled-cca"),
+    (CCA(1, **PRIVACY, adjust="site"), "views", "site-adjusted-cca"),
+    (CCA(1, **PRIVACY, center=False), "views", "uncentred-cca"),
+    (CCA(1, **PRIVACY, scale="private"), "views", "scaled-cca"),
     (CCA(1, **PRIVACY, basis=(np.eye(6, 4), None)), "views", "wide-cca"),
     (CCA(1, **PRIVACY, basis=(np.eye(6, 4), np.eye(3, 2)), maps=True), "views", "wide-cca-maps"),
     (LinearRegression(**PRIVACY), "response", "linear-regression"),
@@ -221,7 +225,7 @@ def test_both_designs_are_named_where_the_first_result_chooses() -> None:
 
 
 def test_no_error_is_expected_of_as_many_components_as_noise_leaves() -> None:
-    plan = federation("rows").plan(PCA("auto", **PRIVACY))
+    plan = federation("rows").plan(PCA("auto", **PRIVACY, center=False))
     assert plan.expected_error is None
     with pytest.raises(InvalidParameter, match="formula"):
         plan.smallest_epsilon(0.1)
@@ -229,7 +233,7 @@ def test_no_error_is_expected_of_as_many_components_as_noise_leaves() -> None:
 
 def test_plot_and_page_card() -> None:
     fed = federation("rows")
-    plan = fed.plan(PCA(2, **PRIVACY), declared=Declared(shape="geometric", decay=0.5))
+    plan = fed.plan(PCA(2, **PRIVACY, center=False), declared=Declared(shape="geometric", decay=0.5))
     axes = plan.plot()
     names = [line.get_label() for line in axes.get_lines()]
     assert names[:4] == ["pooled data", "CAPE", "conventional", "largest site alone"]
@@ -243,9 +247,9 @@ def test_plot_and_page_card() -> None:
     assert all(site in html for site in SIZES)
     least = plan.smallest_epsilon(0.01)
     assert least is not None
-    assert fed.plan(PCA(2, epsilon=least, delta=1e-5), declared=plan.declared).expected_error == pytest.approx(
-        0.01, rel=1e-3
-    )
+    assert fed.plan(
+        PCA(2, epsilon=least, delta=1e-5, center=False), declared=plan.declared
+    ).expected_error == pytest.approx(0.01, rel=1e-3)
 
 
 def test_weights_and_unequal_epsilons_are_planned() -> None:

@@ -40,7 +40,7 @@ TABLE = 'kind = "table"\n[data.columns]\nage = { range = [0, 9] }\narm = { level
 CAPE = 'kind = "cape"\nn_colluding = 1'
 STUDIES = {
     "mean": ("mean", "", 'kind = "independent"', ROWS),
-    "pca": ("pca", "n_components = 1", CAPE, ROWS),
+    "pca": ("pca", "n_components = 1\ncenter = false", CAPE, ROWS),
     "regression": ("linear_regression", "", 'kind = "secure-sum"\nn_colluding = 1\nminimum_sites = 3', LABELLED),
     "kmeans": ("kmeans", "n_clusters = 2\nn_iter = 2", 'kind = "dealer"\nn_colluding = 1', ROWS),
     "summary": ("summary", 'by = ["arm"]\nbins = 4', CAPE, TABLE),

@@ -104,6 +104,15 @@ def test_unknown_number_of_records_with_mixed_units_is_refused() -> None:
     assert stated.spent() == book.spent()
 
 
+@pytest.mark.parametrize(("by_charge", "by_ceiling"), [(6, 4), (4, 6)])
+def test_of_two_numbers_of_records_the_larger_counts(by_charge: int, by_ceiling: int) -> None:
+    book = Ledger(epsilon=60.0, delta=DELTA, per="subject", rows_per_subject=by_ceiling)
+    federation = Federation(in_process(held("record", by_charge), ledgers={"lyon": book}), protocol=Independent())
+    federation.allow(1.0, DELTA).mean(second_moment(federation.facts))
+    assert book.charges[0].unit == Unit("record", 6)
+    assert book.spent() == pytest.approx(epsilon_of(DELTA, 6 * book.charges[0].mu), rel=1e-4)
+
+
 def study_charge(epsilon: float, unit: Unit, name: str) -> Charge:
     mu = mu_of(epsilon - epsilon_reserve(epsilon), DELTA * (1 - DELTA_RESERVE))
     return Charge(name, mu, epsilon_reserve(epsilon), tail_reserve(DELTA), 1, unit)
@@ -137,7 +146,7 @@ def test_two_studies_of_the_same_60_people() -> None:
 def held(unit: str, rows_per_subject: int | None = 5) -> dict[str, object]:
     rng = np.random.default_rng(1)
     series = [0.3 * rng.normal(size=(4, 3)) for _ in range(60)]
-    return {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=rows_per_subject)}
+    return {"lyon": subjects(series, bound=1.0, unit=unit, rows_per_subject=rows_per_subject, n_features=3)}
 
 
 def test_a_site_charges_in_the_unit_of_its_records() -> None:

@@ -100,8 +100,7 @@ class Adversary:
         for name in self.honest:
             seed, vector = self.secret(name, round, COVER), self.covered.get((name, round))
             if seed is not None and vector is not None:
-                key = self_key(seed, COVER, epoch_digest=self.epoch.digest, round=round, size=vector.size)
-                found[name] = masked(vector, minus=[key])
+                found[name] = masked(vector, minus=[self._self_key(seed, COVER, round, vector.size)])
         return found
 
     def unmask(self, site: str, round: int) -> Words:
@@ -110,12 +109,15 @@ class Adversary:
         plus, minus = [], []
         seed = self.secret(site, round, SUM)
         if seed is not None:
-            minus.append(self_key(seed, SUM, epoch_digest=self.epoch.digest, round=round, size=vector.size))
+            minus.append(self._self_key(seed, SUM, round, vector.size))
         for peer in self.epoch.graph.neighbours(site):
             key = self.pair(site, peer, round, vector.size)
             if key is not None:
                 (minus if peer > site else plus).append(key)
         return masked(vector, plus=plus, minus=minus)
+
+    def _self_key(self, seed: bytes, kind: int, round: int, size: int) -> bytes:
+        return self_key(seed, kind, epoch_digest=self.epoch.digest, round=round, size=size, bound=self.bound)
 
     def _components(self, round: int) -> list[tuple[str, ...]]:
         known = {name for name in self.honest if self.secret(name, round, KEY) is not None}

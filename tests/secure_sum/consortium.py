@@ -105,8 +105,9 @@ class Consortium:
             opening = self.sites[name].open(round=round, survivors=aggregator.survivors, signatures=quorum)
             aggregator.add_opening(opening)
         if aggregator.missing:
+            asked = {"missing": aggregator.missing, "relied_on": aggregator.relied_on()}
             for name in present:
-                aggregator.add_shares(self.sites[name].open_missing(round=round, missing=aggregator.missing))
+                aggregator.add_shares(self.sites[name].open_missing(round=round, **asked))
 
 
 def added(vectors: Vectors, names: tuple[str, ...] | list[str]) -> NDArray[np.uint64]:

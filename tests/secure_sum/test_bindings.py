@@ -16,7 +16,7 @@ from dpcape.core.secure_sum.links import Links, _hello_body, _session_id, make_l
 from dpcape.core.secure_sum.masking import Retry
 from dpcape.core.secure_sum.messages import Hello, Offer
 from dpcape.core.secure_sum.offers import COVER, SUM, _box_key, commitment, offer_body
-from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, reliance, self_key, statement
 
 NAMES = ("lima", "lyon", "oslo", "rome")
 CONFIG = Config(sites=NAMES, threshold=3, n_colluding=1, purpose=b"study")
@@ -57,7 +57,17 @@ def retry_masked(session_id: bytes, size: int, **parts: Any) -> bytes:
 BOUND: dict[str, tuple[Callable[..., bytes], dict[str, tuple[Any, Any]]]] = {
     "self mask": (
         self_key,
-        {"seed": (A, B), "kind": (SUM, COVER), "epoch_digest": (A, B), "round": (0, 1), "size": (5, 6)},
+        {"seed": (A, B), "kind": (SUM, COVER), "epoch_digest": (A, B), "round": (0, 1), "size": (5, 6),
+         "bound": (b"told", b"other")},
+    ),
+    "self mask with a context or none": (
+        self_key,
+        {"seed": (A, B), "kind": (SUM, COVER), "epoch_digest": (A, B), "round": (0, 1), "size": (5, 6),
+         "bound": (None, b"")},
+    ),
+    "what was relied on": (
+        reliance,
+        {"epoch_digest": (A, B), "round": (0, 1), "context": (b"told", b"other"), "site": ("lyon", "oslo")},
     ),
     "context of pair masks": (
         pair_context,
@@ -99,7 +109,13 @@ BOUND: dict[str, tuple[Callable[..., bytes], dict[str, tuple[Any, Any]]]] = {
     ),
     "masks of an attempt": (
         retry_masked,
-        {"session_id": (A, B), "size": (5, 6), "round": (0, 1), "attempt": (0, 1), "roster": (NAMES, NAMES[1:])},
+        {"session_id": (A, B), "size": (5, 6), "round": (0, 1), "attempt": (0, 1), "roster": (NAMES, NAMES[1:]),
+         "context": (b"told", b"other")},
+    ),
+    "masks of an attempt with a context or none": (
+        retry_masked,
+        {"session_id": (A, B), "size": (5, 6), "round": (0, 1), "attempt": (0, 1), "roster": (NAMES, NAMES[1:]),
+         "context": (None, b"")},
     ),
 }  # fmt: skip
 CASES = [(what, part) for what, (_, parts) in BOUND.items() for part in parts]

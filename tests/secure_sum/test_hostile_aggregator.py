@@ -118,11 +118,14 @@ class HostileAggregator(RuleBasedStateMachine):
     @rule(round=ROUND, chosen=SET, covers=st.booleans(), lost=PLACE)
     def run_properly(self, round: int, chosen: int, covers: bool, lost: int) -> None:
         """Everybody sends; a set signs; all but one of it open, and give the shares of that one."""
-        places = range(len(self.adversary.honest))
-        for place in places:
+        for place in range(len(self.adversary.honest)):
             self.take_summed(round, place)
             if covers:
                 self.take_covered(round, place)
+        self.finish(round, chosen, lost)
+
+    def finish(self, round: int, chosen: int, lost: int) -> None:
+        places = range(len(self.adversary.honest))
         for place in places:
             self.have_signed(round, place, chosen, b"")
         signed = {n: s for (n, r), s in self.signed.items() if r == round and n in self.sets[chosen]}

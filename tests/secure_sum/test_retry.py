@@ -161,7 +161,7 @@ def test_all_but_two_sites_colluding_learn_the_sum_of_the_two_only() -> None:
         name: sites.sites[name].retry_mask(round=0, attempt=0, roster=sites.names, vector=vectors[name])
         for name in sites.names
     }
-    context = digest("retry", sites.sites[one].session_id, 0, 0, 50, *sites.names)
+    context = digest("retry", sites.sites[one].session_id, 0, 0, 50, 0, b"", *sites.names)
     stripped = {}
     for name in (one, other):
         keys = {peer: sites.sites[peer]._retry._links.key(name, context) for peer in colluders}

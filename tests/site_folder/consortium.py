@@ -20,6 +20,7 @@ TEXT = """
 name = "thickness"
 analysis = "pca"
 n_components = 2
+center = false
 epsilon = 1.0
 delta = 1e-5
 

@@ -217,15 +217,19 @@ def test_an_approval_is_for_the_stated_way_alone(folder: Path) -> None:
     approved = ApprovedStudy(study)
     plan = outline(study, {"lyon": 40}).plans[0]
     public = {"inner": "mean_cubes", "package": PACKAGE, "size": 2, "radius": 1.0, "block": 4, "seconds": 0.25}
-    approved.check_request(Request(release=0, statistic="sampled", public=public, plan=plan))
+    approved.check_request(Request(release=0, statistic="sampled", public=public, plan=plan), {"lyon": 40})
     for changed in ({"block": 1}, {"seconds": 5.0}, {"package": "other"}, {"inner": "other"}):
         with pytest.raises(ProtocolError, match="approved study"):
-            approved.check_request(Request(release=0, statistic="sampled", public={**public, **changed}, plan=plan))
+            approved.check_request(
+                Request(release=0, statistic="sampled", public={**public, **changed}, plan=plan), {"lyon": 40}
+            )
     with pytest.raises(ProtocolError):
-        approved.check_request(Request(release=0, statistic="record_by_record", public=public, plan=plan))
+        approved.check_request(Request(release=0, statistic="record_by_record", public=public, plan=plan), {"lyon": 40})
     own = Study.parse(STUDY.replace('analysis = "cubes"', 'analysis = "mean"'))
     with pytest.raises(ProtocolError):
-        ApprovedStudy(own).check_request(Request(release=0, statistic="sampled", public=public, plan=plan))
+        ApprovedStudy(own).check_request(
+            Request(release=0, statistic="sampled", public=public, plan=plan), {"lyon": 40}
+        )
 
 
 @pytest.mark.parametrize("way", ["sampled", "record_by_record"])

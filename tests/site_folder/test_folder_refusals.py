@@ -25,7 +25,7 @@ def test_a_key_that_anybody_else_can_touch_is_refused(consortium: Consortium, mo
 
 def test_an_approval_for_one_data_set_serves_no_other(consortium: Consortium) -> None:
     place = consortium.sites["lyon"]
-    place.add_data("other", consortium.folder / "oslo.csv", epsilon=1.2, delta=1e-5)
+    place.add_data("other", consortium.folder / "oslo.csv", epsilon=1.2, delta=1e-5, different_people=True)
     place.approve(consortium.study, "cohort")
     with pytest.raises(LedgerRefused, match="different data set"):
         place.site_for(consortium.study, "other")

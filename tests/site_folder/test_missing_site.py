@@ -29,6 +29,7 @@ TEXT = """[study]
 name = "first"
 analysis = "pca"
 n_components = 1
+center = false
 epsilon = 1.0
 delta = 1e-5
 [protocol]
@@ -76,7 +77,7 @@ class Place:
 def test_noise_and_guarantee_are_those_of_the_sites_that_start(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path, kind)
     federation = place.federation(place.line(PRESENT))
-    model = PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
+    model = PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(federation)
     guarantee = model.guarantee_
     assert tuple(sorted(guarantee.sites)) == PRESENT == guarantee.took_part
     assert guarantee.epsilon <= 1.0
@@ -118,7 +119,7 @@ def test_two_subsets_are_two_runs(tmp_path: Path) -> None:
     """The difference of two sums over overlapping sites would show one site; the second is not approved."""
     place = Place(tmp_path)
     federation = place.federation(place.line(PRESENT))
-    PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
+    PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(federation)
     with pytest.raises(LedgerRefused, match="approved"):
         place.line(SITES[1:])
     assert place.n_charges() == {"lima": 1, "lyon": 1, "oslo": 1, "pune": 0}
@@ -168,5 +169,5 @@ def test_sites_that_were_told_of_different_sets_release_nothing(tmp_path: Path, 
     place = Place(tmp_path, kind)
     line = TwoFaced(place.line(SITES), "lyon", PRESENT)
     with pytest.raises(DpcapeError):
-        PCA(1, epsilon=1.0, delta=1e-5).fit(place.federation(line))
+        PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(place.federation(line))
     assert sum(place.n_charges().values()) == 0

@@ -211,7 +211,7 @@ def test_rows_that_repeat_count_as_often_as_both_have_them(tmp_path: Path) -> No
 def test_the_stated_share_is_the_limit(place: SiteFolder, tmp_path: Path) -> None:
     assert LARGEST_OVERLAP == 0.01
     add(place, "cohort", with_rows(tmp_path / "a.npy", 0, 1000))
-    add(place, "registry", with_rows(tmp_path / "b.npy", 990, 1990))
+    add(place, "registry", with_rows(tmp_path / "b.npy", 990, 1990), different_people=True)
     with pytest.raises(InvalidParameter, match=r"shares 1\.1% of its rows with 'cohort' \(allowed: 1%\)"):
         add(place, "third", with_rows(tmp_path / "c.npy", 989, 1989))
 

@@ -69,7 +69,7 @@ def test_nothing_is_read_above_the_ceiling(consortium: Consortium, monkeypatch: 
         ("epsilon = 1.0", "epsilon = 0.9"),
         ("delta = 1e-5", "delta = 2e-5"),
         ("n_components = 2", "n_components = 3"),
-        ('"pca"\nn_components = 2', '"mean"'),
+        ('"pca"\nn_components = 2\ncenter = false', '"mean"'),
         ("n_colluding = 1", "n_colluding = 0"),
         ('kind = "cape"', 'kind = "secure-sum"'),
         ("bound = 1.0", "bound = 1.5"),
@@ -83,6 +83,18 @@ def test_a_changed_study_is_not_approved(consortium: Consortium, old: str, new: 
     assert changed.digest() != consortium.study.digest()
     with pytest.raises(LedgerRefused, match="has not approved"):
         consortium.sites["lyon"].site_for(changed)
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
+@pytest.mark.parametrize("parameters", ["", "\nclip = [0.9, 0.05]"], ids=["centred", "clipped"])
+def test_releases_that_depend_on_the_number_of_records_are_let_through(consortium: Consortium, parameters: str) -> None:
+    """So few records are not recentred, nor clipped again: other statistics, which the approval covers too."""
+    study = consortium.variant("\ncenter = false", parameters)
+    consortium.approve(study)
+    model = study.estimator().fit(consortium.federation(study))
+    assert [release.statistic for release in model.releases_] == ["second_moment" if parameters else "centred_moments"]
+    assert not {release.statistic for release in model.releases_} <= study.statistics(), "those of more records differ"
+    assert all(len(place.state().charges) == 1 for place in consortium.sites.values())
 
 
 def test_the_coordinator_cannot_ask_for_other_terms(consortium: Consortium) -> None:
@@ -104,10 +116,12 @@ def test_the_coordinator_cannot_change_protocol_sites_or_weights(consortium: Con
     consortium.approve()
     line, members = consortium.line()
     with pytest.raises(ProtocolError, match="protocol"):
-        PCA(2, epsilon=1.0, delta=1e-5).fit(Federation(line, protocol=Cape(n_colluding=0)))
+        PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(Federation(line, protocol=Cape(n_colluding=0)))
     weights = {"lima": 0.5, "lyon": 0.3, "oslo": 0.2}
     with pytest.raises(ProtocolError, match="weights"):
-        PCA(2, epsilon=1.0, delta=1e-5).fit(Federation(line, protocol=Cape(n_colluding=1), weights=weights))
+        PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(
+            Federation(line, protocol=Cape(n_colluding=1), weights=weights)
+        )
     assert set(members) == set(SITES)
 
 

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from dpcape import Federation
 from dpcape.cli import main
 from dpcape.core.errors import LedgerRefused, UtilityWarning
+from dpcape.core.noise import OsNoise
 from dpcape.core.privacy.gaussian import compose, epsilon_of
 from dpcape.core.privacy.ledger import Charge, spent_epsilon
 from dpcape.core.privacy.unit import Unit
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
+from dpcape.site.in_process import InProcess
 from dpcape.site.ledger import Ceiling, State
 from dpcape.steward.decisions import changes
 from dpcape.steward.ledger_view import LedgerView, objections, spending
@@ -135,7 +140,7 @@ def test_a_ceiling_per_subject_is_refused_over_charges_it_cannot_count(place: Si
 
 def test_a_lowered_number_does_not_lower_earlier_charges(place: SiteFolder) -> None:
     place.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 4)))
-    asked = study("record", rows="rows_per_subject = 250")
+    asked = study("record")
     place.approve(asked)
     place.ledger(asked, "cohort").charge(paid(asked, "one"))
     four = place.state().spent("cohort", DELTA)
@@ -144,6 +149,21 @@ def test_a_lowered_number_does_not_lower_earlier_charges(place: SiteFolder) -> N
     assert place.state().spent("cohort", DELTA) == four
     place.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 5)))
     assert place.state().spent("cohort", DELTA) > four
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
+@pytest.mark.parametrize(("by_study", "by_ceiling"), [(6, 4), (4, 6)])
+def test_of_two_numbers_the_larger_counts(place: SiteFolder, by_study: int, by_ceiling: int) -> None:
+    """A study per record whose number contradicts that of the ceiling, charged by the site that read the records."""
+    place.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", by_ceiling)))
+    asked = study("record", rows=f"rows_per_subject = {by_study}")
+    place.approve(asked)
+    line = InProcess({"lyon": place.site_for(asked)}, NoiseDealer(Identity.generate(), OsNoise()))
+    federation = Federation(line, protocol=asked.protocol())
+    asked.estimator().fit(federation)
+    charge = place.state().charges[0].charge
+    assert charge.unit == Unit("record", 6)
+    assert place.state().spent("cohort", DELTA) == pytest.approx(epsilon_of(DELTA, 6 * charge.mu), rel=1e-4)
 
 
 def test_the_stated_number_is_enforced_when_records_are_read(place: SiteFolder) -> None:

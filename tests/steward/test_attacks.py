@@ -389,7 +389,9 @@ def test_a_command_in_between_makes_the_page_old(place: Place, steward: Visitor)
 
 def test_a_ceiling_is_confirmed_against_the_ledger_that_was_shown(place: Place, steward: Visitor) -> None:
     confirm = steward.send(steward.page("ceilings/cohort").form("/look"), epsilon="4")
-    SiteFolder(place.folder.path).add_data("registry", place.home / "registry.csv", epsilon=1.0, delta=1e-5)
+    SiteFolder(place.folder.path).add_data(
+        "registry", place.home / "registry.csv", epsilon=1.0, delta=1e-5, different_people=True
+    )
     assert steward.send(confirm.form("/set")).status == 409
     assert place.folder.state().ceilings["cohort"].epsilon == 1.2
 

@@ -175,7 +175,7 @@ def test_a_ceiling_without_meaning_is_refused_in_one_sentence(
 
 
 def test_two_data_sets_need_a_choice(place: Place, steward: Visitor) -> None:
-    place.folder.add_data("registry", place.home / "registry.csv", epsilon=9.0, delta=1e-4)
+    place.folder.add_data("registry", place.home / "registry.csv", epsilon=9.0, delta=1e-4, different_people=True)
     address = f"study/{place.study.digest()}"
     assert steward.page(address).form("/approve").fields["data"] == "cohort"
     page = steward.page(f"{address}?data=registry")

@@ -131,7 +131,7 @@ def with_two_others(records: Records, ledger: Ledger | None = None) -> Federatio
 
 
 def fit(records: Records, ledger: Ledger | None = None) -> PCA:
-    return PCA(n_components=1, epsilon=5.0, delta=1e-6).fit(with_two_others(records, ledger))
+    return PCA(n_components=1, epsilon=5.0, delta=1e-6, center=False).fit(with_two_others(records, ledger))
 
 
 class Parts:

@@ -10,7 +10,7 @@ from dpcape.study.study import Study
 
 from .texts import text_of
 
-TEXT = text_of("pca")
+TEXT = text_of("pca").replace("\ncenter = false", "")
 
 
 def test_layout_does_not_count() -> None:

@@ -16,16 +16,18 @@ import pytest
 from click.testing import CliRunner
 
 import dpcape.core.files
-from dpcape import PCA, Federation, Independent, JointICA, KMeans, Replay, SecureSum, in_process, rows, subjects
+from dpcape import PCA, Federation, Independent, JointICA, KMeans, Ledger, Replay, SecureSum, in_process, rows, subjects
 from dpcape.cli import main
 from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
 from dpcape.core.messages import Reopen, decode_from_site, encode
+from dpcape.core.privacy.unit import Unit
 from dpcape.core.site import Site
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.federation.rebuilt import ReleaseMissing
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
+from dpcape.site.ledger import Ceiling
 from dpcape.statistics.moments import first_moments, second_moment
 from dpcape.study.study import Study
 from dpcape.transport.transport import Passing
@@ -113,8 +115,8 @@ def test_a_free_parameter_may_change_when_a_result_is_rebuilt(tmp_path: Path) ->
     held = {name: rows(np.random.default_rng(2).normal(size=(50, 4)), bound=1.0) for name in "abc"}
     kept = KeptReleases(tmp_path / "releases")
     federation = Federation(in_process(held), protocol=Independent(), releases=kept)
-    first = PCA(1, epsilon=1.0, delta=1e-5).fit(federation)
-    both = PCA.from_releases(tmp_path / "releases", n_components=2)
+    first = PCA(1, epsilon=1.0, delta=1e-5, center=False).fit(federation)
+    both = PCA.from_releases(tmp_path / "releases", n_components=2, center=False)
     np.testing.assert_allclose(both.components_[0], first.components_[0], rtol=1e-9)
     assert both.guarantee_ == first.guarantee_
 
@@ -164,6 +166,46 @@ def test_a_run_cut_at_any_message_goes_on_under_one_charge(
     assert equal
     assert lost
     assert uncharged
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("kind", ["record", "subject"])
+@pytest.mark.parametrize(("before", "after"), [(3, 3), (3, 5), (None, 3), (5, 3)])
+def test_a_run_goes_on_whatever_a_ceiling_states_of_rows_per_subject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, before: int | None, after: int
+) -> None:
+    """A charge is kept with the number as it was stated then; the allowance goes on by its name and its terms."""
+    study = study_in(tmp_path, guarded=True)
+
+    def state(rows_per_subject: int | None) -> None:
+        unit = Unit("record" if rows_per_subject is None else kind, rows_per_subject)
+        for name in SITES:
+            SiteFolder(tmp_path / f"{name}-site").set_ceiling("cohort", Ceiling(25.0, 1e-5, unit=unit))
+
+    state(before)
+    cut_after(30, monkeypatch)
+    with pytest.raises(Cut):
+        run_in_process(study, tmp_path / "run")
+    monkeypatch.undo()
+    assert charges(tmp_path) == [1, 1, 1]
+    state(after)
+    run = run_in_process(study, tmp_path / "run", resume=True)
+    assert run.is_finished
+    assert charges(tmp_path) == [1, 1, 1]
+    paid = SiteFolder(tmp_path / "lyon-site").state().charges[0].charge
+    assert paid.unit == Unit("record", before)
+
+
+def test_an_allowance_in_process_goes_on_whatever_its_ledger_states(tmp_path: Path) -> None:
+    books = {name: Ledger(epsilon=9.0, delta=1e-5, per="subject", rows_per_subject=3) for name in "abc"}
+    line = in_process({name: rows(np.eye(4) / 2, bound=1.0) for name in "abc"}, ledgers=books)
+    kept = KeptReleases(tmp_path / "releases")
+    first = Federation(line, protocol=Independent(), releases=kept)
+    first.allow(1.0, 1e-5, shares=(0.5, 0.5)).mean(second_moment(first.facts))
+    again = Federation(line, protocol=Independent(), releases=kept).allow(1.0, 1e-5, shares=(0.5, 0.5))
+    again.mean(second_moment(first.facts))
+    assert again.mean(first_moments(first.facts))[0].shape == (4,)
+    assert [len(book.charges) for book in books.values()] == [1, 1, 1]
 
 
 def test_a_lost_release_without_which_there_is_no_result_is_named(

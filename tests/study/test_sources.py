@@ -160,7 +160,7 @@ def test_subjects_from_a_table_a_folder_a_pattern_and_a_list(place: Path) -> Non
     (place / "each").mkdir()
     for name, values in series.items():
         np.save(place / "each" / f"{name}.npy", values)
-    options: dict[str, Any] = {"bound": 1.0, "unit": "subject", "rows_per_subject": 9}
+    options: dict[str, Any] = {"bound": 1.0, "unit": "subject", "rows_per_subject": 9, "n_features": 2}
     wanted = subjects(list(series.values()), **options)
     same(subjects(place / "each", **options), wanted)
     same(subjects(place / "each" / "s*.npy", **options), wanted)

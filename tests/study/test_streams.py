@@ -200,7 +200,7 @@ CHANGES = ("one value", "another order", "a row more", "a row less")
 def fit(records: Records, ledger: Ledger) -> None:
     others = {name: rows(np.eye(2), bound=1.0, feature_names=["a", "b"]) for name in ("b", "c")}
     sites = in_process({"here": records, **others}, ledgers={"here": ledger})
-    PCA(n_components=1, epsilon=1.0, delta=1e-6).fit(Federation(sites, protocol=Cape(n_colluding=1)))
+    PCA(n_components=1, epsilon=1.0, delta=1e-6, center=False).fit(Federation(sites, protocol=Cape(n_colluding=1)))
 
 
 @pytest.mark.parametrize("how", CHANGES)

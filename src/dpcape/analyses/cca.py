@@ -6,9 +6,9 @@ import math
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, CENTER, OF_MEANS, WIDE_NOTE
+from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, OF_MEANS, WIDE_NOTE
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.analyses.scaling import SCALE, ScalingPlan, scaling, standardising
+from dpcape.analyses.scaling import CENTER, SCALE, ScalingPlan, is_centred, scaling, standardising
 from dpcape.analyses.wide import (
     MAPS,
     N_X_BASIS,
@@ -36,7 +36,7 @@ _SMALL: tuple[object, ...] = (["cosines", [2], [1]], [])
 
 def moments_of_views(p: Public) -> Steps:
     """Yield the releases of the moments of views that are divided by their bounds, or standardised privately."""
-    if p.center or p.scale == "private":
+    if is_centred(p.center) or p.scale == "private":
         yield from centred_moments_of_views(p)
     else:
         yield Release("scaled_second_moment", _numbers(p))
@@ -66,13 +66,14 @@ def _schedule(p: Public) -> Steps:
     if p.scale == "private":
         yield Refusal(in_bases.wide, _NO_SCALES)
     plan, found = ScalingPlan(True, 1.0, math.sqrt(p.n_views)), ScalingPlan(True, 1.0, 1.0)
-    if p.center:
+    centred = is_centred(p.center)
+    if centred:
         found = yield from scaling(p, wanted=True, keep_units=True)
         # Views whose radius cannot be found are divided by their bounds: they are standardised all the same.
         plan = plan._replace(left=found.left)
-    plain = "scaled_centred_moments" if p.center else "scaled_second_moment"
+    plain = "scaled_centred_moments" if centred else "scaled_second_moment"
     yield Release(plain, _numbers(p), plan.left, when=not in_bases.wide)
-    moments = "centred_basis_moments" if p.center else "basis_moments"
+    moments = "centred_basis_moments" if centred else "basis_moments"
     yield from map_releases(p, in_bases, plan, moments, found.used)
 
 
@@ -109,8 +110,13 @@ CCA = Analysis(
     derived=view_basis_columns,
     schedule=_schedule,
     variants=(
-        Variant("cca", "Canonical correlations", ("n_components",), {"center": False, "scale": None}),
-        Variant("centred-cca", "Canonical correlations, centred", ("n_components",), {"center": True, "scale": None}),
+        Variant("cca", "Canonical correlations", ("n_components",), {"center": True, "scale": None}),
+        Variant(
+            "uncentred-cca",
+            "Canonical correlations, without centring",
+            ("n_components",),
+            {"center": False, "scale": None},
+        ),
         Variant(
             "scaled-cca",
             "Canonical correlations, scaled privately",
@@ -128,14 +134,14 @@ CCA = Analysis(
             "wide-cca",
             "Canonical correlations of wide views, in public bases",
             ("n_components", "n_x_basis", "n_y_basis"),
-            {"center": False, "scale": None, "maps": False},
+            {"center": True, "scale": None, "maps": False},
             note=WIDE_NOTE,
         ),
         Variant(
             "wide-cca-maps",
             "Canonical correlations of wide views, with maps beyond the bases",
             ("n_components", "n_x_basis", "n_y_basis"),
-            {"center": False, "scale": None, "maps": True},
+            {"center": True, "scale": None, "maps": True},
             note=WIDE_NOTE,
         ),
     ),
@@ -144,7 +150,7 @@ CCA = Analysis(
     results=("canonical_correlations", "x_weights", "y_weights", "x_loadings", "y_loadings"),
     audit=(
         AuditCase("cca", {"n_components": 1}, "views", 4),
-        AuditCase("centred-cca", {"n_components": 1, "center": True}, "views", 4),
+        AuditCase("uncentred-cca", {"n_components": 1, "center": False}, "views", 4),
         AuditCase("site-adjusted-cca", {"n_components": 1, "adjust": "site"}, "views", 4),
         AuditCase("scaled-cca", {"n_components": 1, "scale": "private"}, "views", 4),
         AuditCase("wide-cca", {"n_components": 1, "basis": _SMALL, "maps": True}, "views", 4),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dpcape.analyses.cca import moments_of_views
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
-from dpcape.analyses.scaling import SCALE
+from dpcape.analyses.pca import ANALYZE_GAUSS
+from dpcape.analyses.scaling import CENTER, SCALE
 
 _REASON = (
     "one second moment of V views divided by their bounds, sensitivity sqrt(2) V / N; if centred or scaled, mean, "
@@ -40,13 +40,13 @@ MULTI_CCA = Analysis(
             "multi-cca",
             "Canonical correlations of several views",
             ("n_components",),
-            {"center": False, "scale": None},
+            {"center": True, "scale": None},
         ),
         Variant(
-            "centred-multi-cca",
-            "Canonical correlations of several views, centred",
+            "uncentred-multi-cca",
+            "Canonical correlations of several views, without centring",
             ("n_components",),
-            {"center": True, "scale": None},
+            {"center": False, "scale": None},
         ),
         Variant(
             "scaled-multi-cca",
@@ -60,7 +60,7 @@ MULTI_CCA = Analysis(
     results=("mean_correlations", "view_pairs", "view_weights"),
     audit=(
         AuditCase("multi-cca", {"n_components": 1}, "three_views", 6),
-        AuditCase("centred-multi-cca", {"n_components": 1, "center": True}, "three_views", 6),
+        AuditCase("uncentred-multi-cca", {"n_components": 1, "center": False}, "three_views", 6),
         AuditCase("scaled-multi-cca", {"n_components": 1, "scale": "private"}, "three_views", 6),
     ),
     standing=VERIFIED,

@@ -1,11 +1,11 @@
-"""Description of principal component analysis (PCA), plain and centred."""
+"""Description of principal component analysis (PCA), centred and not."""
 
 from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import CHOICE, FLAG, WHOLE, Parameter
+from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
-from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling
+from dpcape.analyses.scaling import CENTER, CLIP, clipping, is_centred, only, scaled_release, scaling
 from dpcape.analyses.wide import (
     BASIS,
     MAPS,
@@ -17,7 +17,6 @@ from dpcape.analyses.wide import (
     rows_in_basis,
 )
 
-CENTER = Parameter("center", FLAG, False)
 ADJUST = Parameter("adjust", CHOICE, None, optional=True, words=("site",))
 """Whether the mean of its site is subtracted from every row ("site") or that of all rows, or none (None)."""
 OF_MEANS = "The noise of the sites' means is not part of the expected error."
@@ -44,9 +43,9 @@ _SMALL = ["cosines", [3], [1]]
 def _schedule(p: Public) -> Steps:
     in_basis = rows_in_basis(p)
     yield from refused_maps(p, in_basis)
-    adjusted = p.adjust == "site"
+    centred, adjusted = is_centred(p.center, p.clip), p.adjust == "site"
     yield Refusal(adjusted and in_basis.wide, ADJUSTED)
-    if p.center or adjusted:
+    if centred or adjusted:
         yield Refusal(p.clip is not None, _ALREADY)
         # Two views would be divided by a radius each, which changes their relative units.
         asked = p.kind != "views"
@@ -55,12 +54,12 @@ def _schedule(p: Public) -> Steps:
         asked = p.clip is not None
         plan = yield from clipping(p)
     whole = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
-    plain = "centred_moments" if p.center else "second_moment"
+    plain = "centred_moments" if centred else "second_moment"
     if adjusted:
         plain = "site_centred_moments"
         whole = {"n_features": p.n_features, "bound": plan.bound, "n_sites": p.n_participants}
     yield from only(scaled_release(plan, plain, whole), not in_basis.wide)
-    moments = "centred_basis_moments" if p.center else "basis_moments"
+    moments = "centred_basis_moments" if centred else "basis_moments"
     yield from map_releases(p, in_basis, plan, moments, plan.used if asked else True)
 
 
@@ -91,8 +90,8 @@ PCA = Analysis(
     derived=basis_columns,
     schedule=_schedule,
     variants=(
-        Variant("pca", "Principal components", ("n_components",), {"center": False}),
-        Variant("centred-pca", "Principal components, centred", ("n_components",), {"center": True}),
+        Variant("pca", "Principal components", ("n_components",), {"center": True}),
+        Variant("uncentred-pca", "Principal components, without centring", ("n_components",), {"center": False}),
         Variant(
             "site-adjusted-pca",
             "Principal components within sites",
@@ -104,14 +103,14 @@ PCA = Analysis(
             "wide-pca",
             "Principal components of wide rows, in a public basis",
             ("n_components", "n_basis"),
-            {"center": False, "maps": False},
+            {"center": True, "maps": False},
             note=WIDE_NOTE,
         ),
         Variant(
             "wide-pca-maps",
             "Principal components of wide rows, with maps beyond the basis",
             ("n_components", "n_basis"),
-            {"center": False, "maps": True},
+            {"center": True, "maps": True},
             note=WIDE_NOTE,
         ),
     ),
@@ -120,7 +119,7 @@ PCA = Analysis(
     results=("eigenvalues", "loadings"),
     audit=(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
-        AuditCase("centred-pca", {"n_components": 1, "center": True}, "rows", 3),
+        AuditCase("uncentred-pca", {"n_components": 1, "center": False}, "rows", 3),
         AuditCase("site-adjusted-pca", {"n_components": 1, "adjust": "site"}, "rows", 3),
         AuditCase("clipped-pca", {"n_components": 1, "clip": (0.9, 0.05)}, "rows", 3),
         AuditCase("wide-pca", {"n_components": 1, "basis": _SMALL, "maps": True}, "rows", 3),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpcape.analyses.cca import moments_of_views
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
-from dpcape.analyses.pca import ANALYZE_GAUSS, CENTER
-from dpcape.analyses.scaling import SCALE
+from dpcape.analyses.pca import ANALYZE_GAUSS
+from dpcape.analyses.scaling import CENTER, SCALE
 
 PLS = Analysis(
     name="pls",
@@ -28,7 +26,7 @@ PLS = Analysis(
             planned=2,
             title="Components",
         ),
-        replace(CENTER, default=True),
+        CENTER,
         SCALE,
     ),
     schedule=moments_of_views,

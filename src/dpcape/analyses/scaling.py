@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
+from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Step
 from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.scaling import N_BINS
@@ -53,8 +53,23 @@ def _refuse_clip(value: object, p: Public) -> None:
         )
 
 
+CENTER = Parameter("center", FLAG, None, optional=True)
+"""Whether the mean is released and subtracted; None, the default, is as :func:`is_centred` says."""
 CLIP = Parameter("clip", OTHER, None, optional=True, refuse=_refuse_clip)
 """Whether rows are clipped to a privately found quantile of their lengths (:class:`Quantile`), or not again (None)."""
+
+
+def is_centred(center: object, clip: object = None) -> bool:
+    """Return what the parameter ``center`` comes to: None centres, unless rows are clipped around the origin.
+
+    Parameters
+    ----------
+    center : bool or None
+        The parameter.
+    clip : Quantile or None
+        The parameter ``clip``, of an analysis that has one.
+    """
+    return clip is None if center is None else bool(center)
 
 
 class ScalingPlan(NamedTuple):

@@ -104,9 +104,8 @@ def _positive_response(numbers: FloatArray) -> Records:
 
 
 def _people(numbers: FloatArray) -> Records:
-    return subjects(
-        list(numbers.reshape(len(numbers), _TIME_POINTS, 2)), bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS
-    )
+    series = list(numbers.reshape(len(numbers), _TIME_POINTS, 2))
+    return subjects(series, bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS, n_features=2)
 
 
 def _plain(numbers: FloatArray) -> Records:

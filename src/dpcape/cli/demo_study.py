@@ -114,7 +114,7 @@ def _cca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, n
         for name, part in _split(pixels, n_sites).items()
     }
     federation = Federation(in_process(held, noise=noise), protocol=protocol)
-    return CCA(N_CORRELATIONS, epsilon=epsilon, delta=DELTA, center=True).fit(federation)
+    return CCA(N_CORRELATIONS, epsilon=epsilon, delta=DELTA).fit(federation)
 
 
 def _clip(block: FloatArray, bound: float) -> FloatArray:
@@ -125,8 +125,8 @@ def _clip(block: FloatArray, bound: float) -> FloatArray:
 
 def _pca_score(pixels: FloatArray) -> Callable[..., float]:
     clipped = _clip(pixels, BOUND)
-    moment = clipped.T @ clipped / len(clipped)
-    return lambda *setting: captured_ratio(_pca(pixels, *setting).components_, moment)
+    covariance = np.cov(clipped, rowvar=False, bias=True)
+    return lambda *setting: captured_ratio(_pca(pixels, *setting).components_, covariance)
 
 
 def _cca_score(pixels: FloatArray) -> Callable[..., float]:

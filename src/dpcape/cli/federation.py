@@ -126,9 +126,9 @@ def let_in(folder: Path, site: str) -> None:
 @federation.command()
 @_folder
 def stop(folder: Path) -> None:
-    """End the server and every connected site."""
+    """End the server. Sites go on waiting for it, until their stewards end them."""
     _with_server(folder, lambda coordination: coordination.stop())
-    click.echo("The server and the sites were told to end.")
+    click.echo("The server was told to end. The sites wait for it to come back; each steward ends a site with Ctrl-C.")
 
 
 def _federation_folder(folder: Path) -> Any:

@@ -87,12 +87,34 @@ def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
 @_per_option
 @_rows_option
 @click.option("--accept-overlap", is_flag=True, help="Give records of another data set a second budget; recorded.")
+@click.option(
+    "--different-people", is_flag=True, help="State that similar data sets of this site are of other people; recorded."
+)
 @_steward
-def add(name: str, path: Path, folder: Path, as_json: bool, **ceiling: Any) -> None:
+def add(name: str, path: Path, folder: Path, as_json: bool, different_people: bool, **ceiling: Any) -> None:
     """Register a data set and its lifetime privacy ceiling."""
     place = _open(folder)
-    place.add_data(name, path, **ceiling)
+    if not different_people and not as_json and _is_terminal():
+        different_people = _are_different(place, name, path)
+    place.add_data(name, path, different_people=different_people, **ceiling)
     show(_budget(place, name), as_json)
+
+
+def _is_terminal() -> bool:
+    """Whether the steward can be asked."""
+    return sys.stdin.isatty()
+
+
+def _are_different(place: SiteFolder, name: str, path: Path) -> bool:
+    """Show the steward data sets that may be of the same people as a new one, and ask."""
+    similar = place.similar_data(name, path)
+    if not similar:
+        return False
+    click.echo("This site has data sets with as many rows and similar columns:")
+    for entry in similar:
+        click.echo(f"  {entry}")
+    click.echo("If one of them is of the same people, their spending must be counted together.")
+    return click.confirm(f"Is {name} of other people than all of these?", default=False)
 
 
 @site.command()

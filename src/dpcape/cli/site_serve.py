@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from dpcape.site.vault.accounts import Accounts
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     required=True,
     help="The kit with this site's certificate, from the coordinator.",
+)
+@click.option(
+    "--server",
+    default=None,
+    envvar="DPCAPE_SERVER",
+    metavar="HOST:PORT",
+    help="Confirm, once, that this is the server which the kit names; asked for at a terminal if absent.",
 )
 @click.option("--data", default=None, help="Serve this data set only; by default the one each approval names.")
 @click.option(
@@ -90,6 +98,7 @@ def _serve(
     *,
     folder: Path,
     kit: Path,
+    server: str | None,
     data: str | None,
     unseparated: bool,
     vault_user: str | None,
@@ -99,11 +108,13 @@ def _serve(
     replay_for_tests: int | None,
 ) -> None:
     _require_linux()
+    from dpcape.cli.server_confirmation import confirm, is_named
     from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
     from dpcape.site.vault.accounts import accounts_for
+    from dpcape.site.vault.guarded import Guarded
     from dpcape.site.vault.inspect import Question, ask
     from dpcape.site.vault.server import VaultSettings
-    from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
+    from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
     place, source = folder.resolve(), kit.resolve()
     _require_folder(place)
@@ -112,7 +123,11 @@ def _serve(
     mode = _mode(accounts, unseparated=unseparated, cap=cap)
     address = "{1}:{2}".format(*SiteKit(source, "").server())
     noted = {"server": address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
-    facts = ask(Question(folder=str(place), kit=str(source), settings=noted), accounts.vault)
+    question = Question(folder=str(place), kit=str(source), settings=noted, confirms=is_named(address, server))
+    facts = ask(question, accounts.vault)
+    if facts.confirmed != address:
+        confirm(address, facts.confirmed)
+        facts = ask(msgspec.structs.replace(question, confirms=True), accounts.vault)
     flare = SiteKit(source, facts.name)
     engine = Engine(
         python=engine_python or sys.executable,

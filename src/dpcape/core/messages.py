@@ -23,9 +23,9 @@ from dpcape.core.secure_sum.messages import Hello, Offer, Opening, SeedShares
 from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.core.statistic import PublicValue
 
-VERSION = 4
+VERSION = 5
 # Versions whose descriptions of sites are read where a run kept them.
-_KEPT = (3, VERSION)
+_KEPT = (3, 4, VERSION)
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
@@ -166,18 +166,20 @@ class Sign(_Body, frozen=True):
 
 
 class Unmask(_Body, frozen=True):
-    """Ask to open the round for the signed survivor set."""
+    """Ask to open the round for the signed survivor set; ``relied_on`` are the context signatures of the missing."""
 
     release: int
     survivors: tuple[str, ...]
     signatures: dict[str, bytes]
     missing: tuple[str, ...] = ()
+    relied_on: dict[str, bytes] = {}
 
 
 class Deal(_Body, frozen=True):
-    """Ask the dealer for sealed zero-sum noise, under terms given by their digest."""
+    """Ask the dealer for sealed zero-sum noise, under terms and for a request given by their digests."""
 
     terms: bytes
+    request: bytes
     release: int
     size: int
     shared_steps: dict[str, float]
@@ -244,9 +246,10 @@ class Offered(_Body, frozen=True):
 
 
 class Vector(_Body, frozen=True):
-    """A vector: a release, or a masked one."""
+    """A vector: a release, or a masked one. ``relied_on`` signs the context of a masked release, else is not sent."""
 
     array: Array
+    relied_on: bytes | msgspec.UnsetType = msgspec.UNSET
 
 
 class Signed(_Body, frozen=True):
@@ -362,9 +365,8 @@ def kept_description(data: bytes) -> bytes:
         envelope = _envelopes.decode(data)
     except msgspec.DecodeError as error:
         raise ProtocolError("The kept description of a site could not be read. Restore the run's folder.") from error
-    if envelope.version not in _KEPT:
-        return data
-    return msgspec.msgpack.encode(msgspec.structs.replace(envelope, version=VERSION))
+    renewed = msgspec.structs.replace(envelope, version=VERSION)
+    return msgspec.msgpack.encode(renewed) if envelope.version in _KEPT else data
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, Any]:

@@ -66,7 +66,7 @@ class Approval(Protocol):
     def check_terms(self, terms: Terms) -> None:
         """Refuse an allowance that was not agreed to."""
 
-    def check_request(self, request: Request) -> None:
+    def check_request(self, request: Request, n_records: Mapping[str, int]) -> None:
         """Refuse a release that was not agreed to."""
 
 
@@ -313,7 +313,7 @@ class Site:
 
 
 class _Guarded:
-    """One allowance at one site; what a protocol's site half may use (``protocols.base.Guard``)."""
+    """Implements ``protocols.protocol.SiteContext`` for one open allowance."""
 
     def __init__(self, site: Site, terms: Terms, protocol: NoiseProtocol, noise: NoiseSource) -> None:
         self.name, self.terms = site.name, terms
@@ -346,7 +346,7 @@ class _Guarded:
                 )
             return plan
         if self._site.approval is not None:
-            self._site.approval.check_request(request)
+            self._site.approval.check_request(request, self.terms.n_records)
         statistic = self._statistic(request)
         # Before anything is charged.
         if isinstance(statistic, Enclosed):

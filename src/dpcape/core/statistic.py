@@ -7,6 +7,7 @@ moves a total. A statistic can therefore not be requested without its sensitivit
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -51,6 +52,8 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     vectorised : bool
         Whether ``total`` of a statistic outside dpcape may be given all records of a site at once; it must then be the
         sum of the totals of single records, which a search tries to refute. False: it is given one record at a time.
+    place : int
+        Which of the sorted names of all sites is that of the site that computes it (:meth:`at`).
     facts : Facts
         Public facts of the records, the same at all sites.
     public : mapping
@@ -67,6 +70,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     units: ClassVar[frozenset[str]] = frozenset({"record", "subject"})
     extent: ClassVar[Callable[..., Extent]]  # type: ignore[explicit-any]  # arrays of any type travel
     vectorised: ClassVar[bool] = False
+    place: int = 0
 
     def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
@@ -101,9 +105,11 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     def at(self, place: int) -> Self:
         """Return this statistic as the site computes it that is number ``place`` among the sorted names of all sites.
 
-        Only a statistic whose contributions depend on the site overrides it.
+        Every statistic keeps its place, and so do copies that are built elsewhere, as on a site's cluster.
         """
-        return self
+        moved = copy.copy(self)
+        moved.place = place
+        return moved
 
     @cached_property
     def _extent(self) -> Extent:

@@ -49,7 +49,7 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     """
     # Blocks of single precision count on the same order of additions, which workers of several kinds need not have.
     if is_own(type(statistic)) and not statistic.assumption and not statistic.facts.is_single:
-        parts = records.each_part(PartTotal(statistic.name, statistic.facts, statistic.public))
+        parts = records.each_part(PartTotal.of(statistic))
         if parts is not None:
             return _added(parts, statistic.size)
     if is_own(type(statistic)) or statistic.vectorised:
@@ -61,7 +61,7 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
 class PartTotal:
     """The total of a statistic over one part of a site's records; runs on the site's cluster.
 
-    A statistic is sent as its name and public arrays, and built there from installed code.
+    A statistic is sent as its name, its public arrays and the place of its site, and built there from installed code.
 
     Adding the totals of parts stays within the rounding that the statistic counts. A part of n records has an error of
     at most gamma_k n radius, where k, the roundings that a contribution passes through, grows with n; so all parts
@@ -72,9 +72,15 @@ class PartTotal:
     name: str
     facts: PublicFacts
     public: Mapping[str, PublicValue]
+    place: int
+
+    @classmethod
+    def of(cls, statistic: AnyStatistic) -> PartTotal:
+        """Return what is sent for a statistic."""
+        return cls(statistic.name, statistic.facts, statistic.public, statistic.place)
 
     def __call__(self, records: HeldRecords) -> FloatArray:
-        return build(self.name, self.facts, self.public).total(records)
+        return build(self.name, self.facts, self.public).at(self.place).total(records)
 
 
 def _added(totals: Iterable[object], size: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -47,9 +48,10 @@ class CCA(TwoViewEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
-    center : bool
-        False uses second moments, as the papers do for centred data. True uses covariances: the means and the radius of
-        each view around its mean are released first, then the moments of the views minus these means.
+    center : bool or None
+        True, and None, use covariances: the means and the radius of each view around its mean are released first, then
+        the moments of the views minus these means. False uses second moments, as the papers do, for views with mean
+        zero by construction: any other means are correlated.
     scale : str or None
         With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
         where columns have ranges of their own that are too wide. Implies ``center``. None leaves columns as they are.
@@ -100,9 +102,9 @@ class CCA(TwoViewEstimator):
 
     Privacy
     -------
-    Each view is divided by its bound, so that its units do not matter. One release of z z' with z = (x, y) stacked
-    (diameter sqrt(8)). With ``center`` three: the mean (diameter sqrt(8)), histograms of the lengths of the rows of
-    each view minus it (2), and jointly the mean and second moment of these rows, divided by a radius per view and
+    Each view is divided by its bound, so that its units do not matter. Without centring one release of z z' with z =
+    (x, y) stacked (diameter sqrt(8)). Centred three: the mean (diameter sqrt(8)), histograms of the lengths of the rows
+    of each view minus it (2), and jointly the mean and second moment of these rows, divided by a radius per view and
     clipped to 1 (diameter 3.18 whatever was released before). With ``scale`` absolute deviations (sqrt(D)) after the
     mean. With so few records that no radius can be found, the last release only. Eigenvalues of each view's moment are
     floored at 1.5 times the operator norm of its noise: post-processing. With a basis a view is replaced by its
@@ -161,7 +163,7 @@ class CCA(TwoViewEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
-        center: bool = False,
+        center: bool | None = None,
         scale: str | None = None,
         basis: Sequence[Basis | ArrayLike | None] | None = None,
         maps: bool = False,
@@ -185,6 +187,7 @@ class CCA(TwoViewEstimator):
         scaling, mean, moment = self._moments(federation, private)
         covariance = moment - np.outer(mean, mean)
         weights = self._pairs(covariance, widths, self._noise(federation, private, mean))
+        self._state_centring(moment, math.sqrt(len(widths)))
         loadings = np.vsplit(covariance, [widths[0]])
         own = [loadings[0][:, : widths[0]] @ weights[0], loadings[1][:, widths[0] :] @ weights[1]]
         units = np.split(scaling.units[:, np.newaxis], [widths[0]])
@@ -198,11 +201,12 @@ class CCA(TwoViewEstimator):
         """Fit in public bases, and beyond them if maps are asked for and noise does not hide them."""
         public = self.public(federation)
         scaling = self._scaling(federation, private)
-        mean, moment, energies = released_views(federation, private, basis, scaling, center=self.center)
+        mean, moment, energies = released_views(federation, private, basis, scaling, center=self._is_centred)
         noise = self._noise(federation, private, mean)
         wanted = check_components(self.n_components, min(part.n_columns for part in basis.parts))
         found = reduced_views(basis, scaling, moment, energies, noise, wanted or 1)
         weights = self._pairs(found.covariance, found.widths, found.noise)
+        self._state_centring(moment, math.sqrt(len(found.views)))
         x_view, y_view = found.views
         x_weights, signs = signed(x_view.weights(weights[0]))
         weights = (weights[0] * signs, weights[1] * signs)
@@ -210,7 +214,7 @@ class CCA(TwoViewEstimator):
         loadings = [view.loadings(mine) for view, mine in zip(found.views, weights, strict=True)]
         self.n_kept_, self.left_out_ = found.n_kept, found.left_out
         self.x_mean_, self.y_mean_ = np.split(found.mean_row, [x_view.basis.n_features])
-        recentred = not self.center or bool(scaling_used(public, True))
+        recentred = not self._is_centred or bool(scaling_used(public, True))
         if maps_or_warned(public, views_in_bases(public), needed=recentred):
             maps = released_maps(federation, private, found, weights)
             loadings = [mine if more is None else mine + more for mine, more in zip(loadings, maps, strict=True)]

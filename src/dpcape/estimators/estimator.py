@@ -70,6 +70,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         What nobody outside the sites can know about the result, in words; empty if nothing.
     verdicts_ : list of Verdict
         For each quantity of the result, whether it is determined, uncertain or not determined, and why.
+    assumptions_ : list of str
+        What the figures rest on besides the guarantee, in words: what intervals assume, and which mean is subtracted.
     bounds_in_ : tuple of float
         Public maximum norm of a record, one per view.
     schemas_in_ : tuple of Schema or None
@@ -91,6 +93,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     warnings_: list[str]
     uncertain_: list[str]
     verdicts_: list[Verdict]
+    assumptions_: list[str]
     bounds_in_: tuple[float, ...]
     schemas_in_: tuple[Schema | None, ...]
     widths_in_: tuple[int, ...]
@@ -121,7 +124,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
             # fails half-way.
             self.__dict__.pop("guarantee_", None)
-            self.verdicts_ = []
+            self.verdicts_, self.assumptions_ = [], []
             self._accept_losses(federation, private)
             self._fit(federation, private)
             self.uncertain_ = list(getattr(private, "uncertain", []))
@@ -257,6 +260,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             "warnings": list(getattr(self, "warnings_", [])),
             "uncertain": list(getattr(self, "uncertain_", [])),
             "verdicts": [msgspec.to_builtins(verdict) for verdict in self.verdicts_],
+            "assumptions": list(getattr(self, "assumptions_", [])),
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "widths_in": list(self.widths_in_),
@@ -309,6 +313,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         model.warnings_ = list(about.get("warnings", []))
         model.uncertain_ = list(about.get("uncertain", []))
         model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about.get("verdicts", [])]
+        model.assumptions_ = list(about.get("assumptions", []))
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about.get("bounds_in", ()))
         # Files of earlier versions have neither.

@@ -119,8 +119,8 @@ class GeneralizedLinearModel(Regression):
     -------
     Gaussian and logistic: as :class:`LinearRegression` and :class:`LogisticRegression`. Poisson and gamma: a moment
     with 0.1 of mu^2, then three rounds of ``count_scores`` or ``ratio_scores``, each of diameter sqrt(10) R^2, R^2 =
-    B^2 + b^2, with 0.1, 0.2 and 0.6. Multinomial: four rounds of ``class_scores``, each of diameter 1.0915 R^2,
-    whatever the number of classes. Private scaling adds three releases. Offset and ridge are post-processing.
+    B^2 + b^2, with 0.1, 0.2 and 0.6. Multinomial: four rounds of ``class_scores``, each of diameter 0.9429 R^2 for
+    three classes and 1.0802 R^2 for more. Private scaling adds three releases. Offset and ridge are post-processing.
 
     Edge cases
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -49,9 +50,10 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
-    center : bool
-        False uses second moments, as the papers do for centred data. True uses covariances: the means and the radius of
-        each view around its mean are released first, then the moments of the views minus these means.
+    center : bool or None
+        True, and None, use covariances: the means and the radius of each view around its mean are released first, then
+        the moments of the views minus these means. False uses second moments, for views with mean zero by construction:
+        any other means are correlated.
     scale : str or None
         With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
         where columns have ranges of their own that are too wide. Implies ``center``. None leaves columns as they are.
@@ -83,9 +85,9 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
 
     Privacy
     -------
-    Each of the V views is divided by its bound, so that its units do not matter. One release of z z' with z all views
-    stacked: z is at most sqrt(V) long, so the diameter is sqrt(2) V. With ``center`` three: the mean (diameter 2
-    sqrt(V)), histograms of the lengths of the rows of each view minus it (sqrt(2 V)), and jointly the mean and second
+    Each of the V views is divided by its bound, so that its units do not matter. Without centring one release of z z'
+    with z all views stacked: z is at most sqrt(V) long, so the diameter is sqrt(2) V. Centred three: the mean (diameter
+    2 sqrt(V)), histograms of the lengths of the rows of each view minus it (sqrt(2 V)), and jointly the mean and second
     moment of these rows, divided by a radius per view and clipped to 1 (diameter 1.59 V whatever was released before).
     With ``scale`` absolute deviations (sqrt(D)) after the mean. With so few records that no radius can be found, the
     last release only. Everything else is post-processing.
@@ -137,7 +139,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
-        center: bool = False,
+        center: bool | None = None,
         scale: str | None = None,
     ) -> None:
         self.n_components = n_components
@@ -171,6 +173,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         self.pair_noise_level_ = level_of(unrelated.correlations)
         self.p_values_ = p_values[:wanted]
         self.verdicts_ = of_tests(numbered("component", wanted), self.p_values_)
+        self._state_centring(moment, math.sqrt(len(widths)))
 
     def weights_of(self, view: int) -> FloatArray:
         """Return the directions in one view, (its columns, n_components); views count from 0."""

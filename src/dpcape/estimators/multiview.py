@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.scaling import deviations_found, lengths_found
+from dpcape.analyses.scaling import deviations_found, is_centred, lengths_found
 from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.row_source import RowSource
@@ -28,7 +28,7 @@ from dpcape.statistics.moments import MEAN_WEIGHT
 class MultiviewEstimator(SiteAdjusted):
     """Base class of estimators that release the stacked second moment of views, each divided by its bound."""
 
-    center: bool
+    center: bool | None
     scale: str | None
     # What was released last, if means of sites were subtracted.
     _within: WithinSites | None = None
@@ -37,7 +37,7 @@ class MultiviewEstimator(SiteAdjusted):
 
     @property
     def _is_centred(self) -> bool:
-        return self.center or self.scale == "private" or self.adjust is not None
+        return is_centred(self.center) or self.scale == "private" or self.adjust is not None
 
     def _public_rows(self, federation: Federation) -> Public:
         """Return the public numbers of the rows whose moments are released."""

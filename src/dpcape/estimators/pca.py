@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
-from dpcape.analyses.scaling import Quantile
+from dpcape.analyses.scaling import Quantile, is_centred
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.calibration import plan_release
@@ -54,11 +54,12 @@ class PCA(SiteAdjusted, ScoringEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
-    center : bool
-        False decomposes the second moment, as the papers do. True decomposes the covariance: the mean and the radius
-        of the rows around it are released first, then the moments of the rows minus that mean.
+    center : bool or None
+        True decomposes the covariance: the mean and the radius of the rows around it are released first, then the
+        moments of the rows minus that mean. False decomposes the second moment, as the papers do, for columns with mean
+        zero by construction: any other mean is a component of its own. None is True unless ``clip`` is given.
     clip : Quantile or None
-        Without centring, rows are clipped to this quantile of their lengths, which is found by a release of its own
+        Instead of centring, rows are clipped to this quantile of their lengths, which is found by a release of its own
         inside the same allowance; None clips them to their bound alone.
     basis : Basis, array_like or None
         For wide rows, such as the voxels of images: a public basis in which they are analysed,
@@ -107,16 +108,16 @@ class PCA(SiteAdjusted, ScoringEstimator):
 
     Privacy
     -------
-    One release: x x' (diameter sqrt(2) B^2). With ``clip`` two: a histogram of the lengths of the rows (sqrt(2)), then
-    x x' of the rows divided by the length found and clipped to 1 (sqrt(2), whatever was found). With ``center`` three:
-    the mean (2 B), a histogram of the lengths of the rows minus that mean (sqrt(2)), and jointly the mean and second
-    moment of these rows, divided by a radius and clipped to 1 (diameter 1.59 whatever the mean and the radius are).
-    With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). With a basis x is
-    replaced by its coordinates in these releases, and the energy of what is left is part of them at no cost. With
-    ``maps`` one more: what the basis leaves of a row times scores of the row, both clipped to 1 (diameter 2). All of
-    these hold for any basis, scores and scale. With ``adjust`` the last release has the number and sum of each site's
-    rows in a place of its own (diameter 1.77, or 1.77 B^2 without a radius): noisy totals of each site are visible,
-    under every protocol. Everything else is post-processing.
+    Without centring one release: x x' (diameter sqrt(2) B^2). With ``clip`` two: a histogram of the lengths of the rows
+    (sqrt(2)), then x x' of the rows divided by the length found and clipped to 1 (sqrt(2), whatever was found). Centred
+    three: the mean (2 B), a histogram of the lengths of the rows minus that mean (sqrt(2)), and jointly the mean and
+    second moment of these rows, divided by a radius and clipped to 1 (diameter 1.59 whatever the mean and the radius
+    are). With so few records that no radius can be found, one: jointly (B x / 2, x x') (diameter 1.59 B^2). With a
+    basis x is replaced by its coordinates in these releases, and the energy of what is left is part of them at no cost.
+    With ``maps`` one more: what the basis leaves of a row times scores of the row, both clipped to 1 (diameter 2). All
+    of these hold for any basis, scores and scale. With ``adjust`` the last release has the number and sum of each
+    site's rows in a place of its own (diameter 1.77, or 1.77 B^2 without a radius): noisy totals of each site are
+    visible, under every protocol. Everything else is post-processing.
 
     Notes
     -----
@@ -174,7 +175,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
-        center: bool = False,
+        center: bool | None = None,
         clip: Quantile | None = None,
         basis: Basis | ArrayLike | None = None,
         maps: bool = False,
@@ -191,7 +192,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
 
     @property
     def _is_centred(self) -> bool:
-        return self.center or self.adjust is not None
+        return is_centred(self.center, self.clip) or self.adjust is not None
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         if self.basis is not None:
@@ -215,13 +216,14 @@ class PCA(SiteAdjusted, ScoringEstimator):
         high = (values + error) * (1 + 2 * share_scale)
         self.interval_ = np.maximum(np.stack([values - error, high]), 0.0)
         self.verdicts_ = of_tests(numbered("component", wanted), self.p_values_)
+        self._state_centring(covariance, self.radius_)
 
     def _fit_wide(self, federation: Federation, private: Allowance, basis: Basis) -> None:
         """Fit in a public basis, and beyond it if maps are asked for and noise does not hide them."""
         public = self.public(federation)
         found = self._scaling(federation, private)
         self.radius_ = math.hypot(*federation.facts.bounds) if found is None else float(found.radius[0])
-        moments = released_moments(federation, private, basis, found, center=self.center)
+        moments = released_moments(federation, private, basis, found, center=self._is_centred)
         wanted = check_components(self.n_components, basis.n_columns)
         result = moments.components(wanted)
         share_scale = private.counted.scale
@@ -238,17 +240,18 @@ class PCA(SiteAdjusted, ScoringEstimator):
         self.noise_norm_ = noise_norm(moments.noise.scale, result.n_kept)
         self.interval_ = moments.interval(len(result.values), share_scale)
         self.verdicts_ = of_tests(numbered("component", len(result.values)), self.p_values_)
+        self._state_centring(moments.covariance, self.radius_)
 
     def _covariance(self, federation: Federation, private: Allowance) -> tuple[FloatArray, MomentNoise, float]:
         """Return the released matrix, its noise, and the noise of the share of valid records; set mean and radius."""
         facts = federation.facts
         found = self._scaling(federation, private)
         self.radius_ = math.hypot(*facts.bounds) if found is None else float(found.radius[0])
-        unit = 1.0 if found is None else self.radius_
+        unit, bound = (1.0, self.radius_) if found is None else (self.radius_, 1.0)
         self.mean_ = np.zeros(federation.n_features)
         if self.adjust is not None:
             return self._within_sites(federation, private, found)
-        if self.center:
+        if self._is_centred:
             statistic = scaled(facts, found, "centred_moments", mean_weight=MEAN_WEIGHT)
             mean, moment = private.mean(statistic)
             self.mean_ = mean if found is None else found.rows(mean)
@@ -259,7 +262,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
         scale = release.scale / private.counted.divisor
         noise = MomentNoise(
             scale=scale * unit**2,
-            mean_scale=scale * unit / (MEAN_WEIGHT * (self.radius_ if found is None else 1.0)) if self.center else 0.0,
+            mean_scale=scale * unit / (MEAN_WEIGHT * bound) if self._is_centred else 0.0,
             mean=mean * unit,
             record_share=effective_share(federation, release.survivors) / private.counted.divisor,
         )

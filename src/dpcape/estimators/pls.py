@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,9 +39,9 @@ class PLS(TwoViewEstimator):
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
     delta : float
         Privacy parameter delta, the same at all sites; far below one over the number of records.
-    center : bool
-        True uses covariances: the means and the radius of each view around its mean are released first, then the
-        moments of the views minus these means. False uses second moments, for views with mean zero by construction.
+    center : bool or None
+        True, and None, use covariances: the means and the radius of each view around its mean are released first, then
+        the moments of the views minus these means. False uses second moments, for views with mean zero by construction.
     scale : str or None
         With "private" the typical deviation of each column is released too, and columns are divided by it: recommended
         where columns have units of their own. Implies ``center``. None leaves columns as they are.
@@ -68,7 +69,7 @@ class PLS(TwoViewEstimator):
 
     Privacy
     -------
-    The releases of :class:`CCA`: each view is divided by its bound; with ``center`` three, of diameter sqrt(8), 2 and
+    The releases of :class:`CCA`: each view is divided by its bound; centred three, of diameter sqrt(8), 2 and
     3.18 (the mean, histograms of lengths, and the joint moments of rows clipped to 1); with ``scale`` absolute
     deviations (sqrt(D)) after the mean; without centring one of diameter sqrt(8). Everything else is post-processing.
 
@@ -119,7 +120,7 @@ class PLS(TwoViewEstimator):
         *,
         epsilon: float | Mapping[str, float],
         delta: float,
-        center: bool = True,
+        center: bool | None = None,
         scale: str | None = None,
     ) -> None:
         self.n_components = n_components
@@ -149,6 +150,7 @@ class PLS(TwoViewEstimator):
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(unrelated)
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
+        self._state_centring(moment, math.sqrt(len(widths)))
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the pairs."""

@@ -1,8 +1,10 @@
-"""What analyses share that subtract from every row the mean of its site."""
+"""What analyses of moments share: which mean is subtracted from every row, if any, and what follows from that."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,16 +14,54 @@ from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
+from dpcape.postprocessing.eigen import top_values
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.site_centring import WithinSites, within_sites
+from dpcape.postprocessing.verdicts import DETERMINED
+
+# Results of second moments, and their verdicts, are about the mean as much as about what varies.
+_ONLY_IF = "only if the mean is zero"
 
 
 class SiteAdjusted(FederatedEstimator):
-    """Base class of estimators with the parameter ``adjust``."""
+    """Base class of estimators with the parameters ``center`` and ``adjust``."""
 
     adjust: str | None = None
     sites_: AnyArray
     site_means_: FloatArray
+
+    @property
+    def _is_centred(self) -> bool:
+        """Whether a mean is subtracted: of all rows, or of those of a site."""
+        raise NotImplementedError
+
+    def _state_centring(self, moment: FloatArray, length: float) -> None:
+        """State which mean was subtracted; without one, that verdicts hold only for a mean of zero.
+
+        Second moments cannot tell a mean from what varies: rows of either sign with equal chances have the same ones
+        and mean zero. What they show is how long a mean can be, because its square is at most their largest eigenvalue.
+
+        Parameters
+        ----------
+        moment : array of shape (D, D)
+            The released matrix.
+        length : float
+            Largest length of a row, in its units.
+        """
+        if self.adjust is not None:
+            self.assumptions_.append("covariances within sites: from every record the mean of its site is subtracted")
+        elif self._is_centred:
+            self.assumptions_.append("covariances: from every record the mean of all is subtracted")
+        else:
+            longest = math.sqrt(max(float(top_values(moment, 1)[0]), 0.0)) / length
+            self.assumptions_.append(
+                "second moments, for records that have mean zero by construction: no release shows whether they have, "
+                f"and a mean up to {min(longest, 1.0):.2g} of the largest length of a row gives the same result"
+            )
+            self.verdicts_ = [
+                replace(found, reason=f"{found.reason}, {_ONLY_IF}") if found.word == DETERMINED else found
+                for found in self.verdicts_
+            ]
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         if self.adjust is not None and federation.weights:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpcape.analyses.description import Public
+from dpcape.analyses.scaling import is_centred
 from dpcape.analyses.wide import InBasis, maps_used, rows_in_basis
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import UtilityWarning
@@ -171,7 +172,7 @@ def released_moments(
 
 def maps_of_rows_or_warned(public: Public, *, scaled: bool) -> bool:
     """Return whether maps of rows are released, by the rule of the schedule; warn if they are asked for and are not."""
-    asked = bool(public.center and public.kind != "views") or public.clip is not None
+    asked = (is_centred(public.center, public.clip) and public.kind != "views") or public.clip is not None
     return maps_or_warned(public, rows_in_basis(public), needed=scaled or not asked)
 
 

@@ -22,6 +22,7 @@ from dpcape.analyses.harmonise import harmonised_columns
 from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
 from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
+from dpcape.analyses.scaling import is_centred
 from dpcape.analyses.summary import chosen_columns
 from dpcape.analyses.survival import chosen_event
 from dpcape.core.arrays import FloatArray
@@ -156,7 +157,8 @@ def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: De
     spectrum, square = declared.spectrum(width), math.hypot(*facts.bounds) ** 2
     wanted = checked_components(options["n_components"], width)
     # Releases up to that of the moments, if rows are recentred or clipped to a quantile; maps are one more.
-    n_moments = 3 if options.get("center") or options.get("adjust") else 1 if options.get("clip") is None else 2
+    centred = is_centred(options.get("center"), options.get("clip")) or options.get("adjust") is not None
+    n_moments = 3 if centred else 1 if options.get("clip") is None else 2
     in_basis = options.get("basis") is not None or options.get("n_basis") is not None
 
     def lost(scales: Sequence[float]) -> float:
@@ -175,7 +177,7 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
     views = views_seen(facts, options, declared)
     asked = options.get("n_components")
     wanted = asked if isinstance(asked, int) else 1
-    n_moments = 3 if options.get("center") else 1
+    n_moments = 3 if is_centred(options.get("center")) else 1
 
     def reached(scales: Sequence[float]) -> float:
         # Maps follow the moments.

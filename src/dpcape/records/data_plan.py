@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -97,6 +97,17 @@ class DataPlan:
         """Public mask of each table, on which maps of the result are written; None where there is none."""
         return (self.mask,) if self.kind == "subjects" else tuple(table.mask for table in self.tables)
 
+    def stating(self, rows_per_subject: int | None) -> DataPlan:
+        """Return the plan with the number of records per subject that a site's steward states of a data set.
+
+        Of two numbers the smaller one is enforced in unit "subject", where a longer series is invalid. In unit "record"
+        nothing is enforced, so that the larger one counts.
+        """
+        known = [rows for rows in (rows_per_subject, self.rows_per_subject) if rows is not None]
+        if not known:
+            return self
+        return replace(self, rows_per_subject=min(known) if self.unit == "subject" else max(known))
+
     def records(self, holding: Holding, *, progress: bool = False) -> Records:
         """Build the records of one site from its raw values.
 
@@ -131,6 +142,7 @@ class DataPlan:
             unit=self.unit,
             missing=first.missing,
             rows_per_subject=self.rows_per_subject,
+            n_features=first.n_columns,
             feature_names=first.names or None,
             invalid=self.invalid,
             precision=self.precision,

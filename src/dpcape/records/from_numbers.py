@@ -56,7 +56,14 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
         scaled = numbers * facts.bounds[0]
         series = [scaled] if facts.unit == "record" else list(scaled.reshape(len(scaled), -1, width))
         longest = max(len(entry) for entry in series) if facts.unit == "subject" else None
-        return subjects(series, bound=facts.bounds[0], unit=facts.unit, rows_per_subject=longest, precision=precision)
+        return subjects(
+            series,
+            bound=facts.bounds[0],
+            unit=facts.unit,
+            rows_per_subject=longest,
+            n_features=width,
+            precision=precision,
+        )
     if facts.kind == "table":
         return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":

@@ -18,9 +18,14 @@ def series_of(
     missing: object,
     feature_names: Sequence[str] | None,
     invalid: str,
+    n_features: int | None,
     precision: str | None = None,
 ) -> tuple[list[Features], int]:
-    """Return the valid series, all with the same columns, and how many were given."""
+    """Return the valid series, all with the same columns, and how many were given.
+
+    With ``longest``, of whole people, the columns are the ``n_features`` that were stated: replacing a person must not
+    change what is public. A series with others is invalid.
+    """
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
         raise InvalidParameter(
             f"arrays must be a list with one array per subject; got {type(arrays).__name__}. "
@@ -31,30 +36,38 @@ def series_of(
         raise InvalidParameter("arrays must hold at least one subject; got an empty list. Leave such a site out.")
     lenient = longest is not None and invalid == "zero"
 
+    def features(array: object) -> Features:
+        return Features(
+            array,
+            subject="the array of a subject",
+            bound=bound,
+            missing=missing,
+            feature_names=feature_names,
+            invalid=invalid,
+            precision=precision,
+        )
+
     def opened(array: object) -> Features | None:
         """Return one subject's table, or None if it is not a table and the policy makes the subject invalid."""
         try:
-            return Features(
-                array,
-                subject="the array of a subject",
-                bound=bound,
-                missing=missing,
-                feature_names=feature_names,
-                invalid=invalid,
-                precision=precision,
-            )
+            return features(array)
         except InvalidParameter:
             if not lenient:
                 raise
             return None
 
+    by_subject = longest is not None
+    # Single time points do not change columns: all tables must be alike.
+    pattern = features(np.zeros((1, n_features or 0)) if by_subject else listed[0])
     tables = [opened(array) for array in listed]
-    shapes = [(part.n_features, part.names) for part in tables if part is not None]
-    if not shapes:
+    usual = (pattern.n_features, pattern.names)
+    if n_features not in (None, pattern.n_features):
+        raise InvalidParameter(f"n_features must be the number of columns of every series; got {n_features}.")
+    if by_subject and not pattern.names and all(part is not None and part.names for part in tables):
         raise InvalidParameter(
-            "arrays must hold at least one readable table (time points x voxels); got 0. Leave such a site out."
+            "The names of the columns are missing for unit='subject', where the tables of subjects have names of their "
+            "own. List the public ones as feature_names=[...]."
         )
-    usual = max(set(shapes), key=lambda shape: (shapes.count(shape), shape))
     same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
     if len(same) < len(listed) and not lenient:
         raise InvalidParameter(
@@ -66,8 +79,44 @@ def series_of(
             f"A subject must have at most rows_per_subject ({longest}) time points; "
             "got a longer series. Cut long series by a public rule."
         )
-    # With no valid series at all, the first one still gives the columns; it contributes zero like the others.
-    return kept or [same[0].emptied()], len(listed)
+    # With no valid series at all, there are still columns.
+    return kept or [pattern.emptied()], len(listed)
+
+
+def columns_of(
+    n_features: int | None, feature_names: Sequence[str] | None, in_one_file: int | None, by_subject: bool
+) -> int | None:
+    """Return the public number of columns of a series; None where single time points are protected and none is stated.
+
+    Parameters
+    ----------
+    n_features : int or None
+        Number that was stated.
+    feature_names : sequence of str or None
+        Names that were stated, or those of a public mask.
+    in_one_file : int or None
+        Columns of a file that holds the series of all subjects, which no subject alone can change.
+    by_subject : bool
+        Whether whole people are protected.
+    """
+    whole = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool) and n_features >= 1
+    if n_features is not None and not whole:
+        raise InvalidParameter(
+            f"n_features must be a positive whole number; got {n_features!r}. Write the number of voxels or regions."
+        )
+    named = len(feature_names) if feature_names else in_one_file
+    if n_features is not None and named is not None and n_features != named:
+        raise InvalidParameter(
+            f"n_features must be the number of columns that are named ({named}); got {n_features}. Leave one out."
+        )
+    stated = named if n_features is None else int(n_features)
+    if stated is None and by_subject:
+        raise InvalidParameter(
+            "The public number of columns is missing for unit='subject', where neither feature_names nor a mask states "
+            "it. Write n_features=..., from public knowledge such as an atlas, never from the series, which another "
+            "person might change."
+        )
+    return stated
 
 
 def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:

@@ -114,8 +114,10 @@ def raw_series(
     pattern: str | None,
     subject: str | None,
     names: Sequence[str] | None,
-) -> tuple[object, Sequence[str] | None]:
-    """Return one array per subject, and the names of their columns.
+    width: int | None,
+    by_subject: bool,
+) -> tuple[object, Sequence[str] | None, int | None]:
+    """Return one array per subject, the names of their columns, and the width of a file that holds all subjects.
 
     Parameters
     ----------
@@ -129,11 +131,15 @@ def raw_series(
         Column that says whose a row is, or array of offsets.
     names : sequence of str or None
         Columns to choose, or names of columns.
+    width : int or None
+        Public number of columns, if it was stated.
+    by_subject : bool
+        Whether whole people are protected; what the file of one person says of its columns is then not public.
     """
     if not is_source(data) and not _are_paths(data):
         if mask is not None or pattern is not None or subject is not None:
             raise InvalidParameter("mask, pattern and subject must be left out for arrays; got one. Pass paths.")
-        return data, names
+        return data, names, None
     plan = _plan("subjects", subject=subject, mask=None if mask is None else Path(mask), pattern=pattern)
     from dpcape.records.data_plan import Columns
     from dpcape.records.readers.files import SeriesFolder
@@ -145,9 +151,13 @@ def raw_series(
         from dpcape.records.readers.nifti import voxel_names
 
         voxels = voxel_names(Path(mask))
-        return holding.series(Columns((), len(voxels)), subject), voxels
+        return holding.series(Columns((), len(voxels)), subject), voxels, len(voxels)
+    if isinstance(holding, SeriesFolder) and by_subject:
+        holding.first()  # Images need a mask.
+        columns = Columns(tuple(names or ()), len(names) if names else width or 0)
+        return holding.series(columns, subject) if columns.n_columns else (), names, None
     columns = _series_columns(holding, subject, names)
-    return holding.series(columns, subject), columns.names or None
+    return holding.series(columns, subject), columns.names or None, columns.n_columns
 
 
 def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] | None) -> Columns:

@@ -14,7 +14,7 @@ from dpcape.records.counts import Counts
 from dpcape.records.features import facts_of
 from dpcape.records.kinds import Documents, Subjects
 from dpcape.records.policy import checked_policy, warned
-from dpcape.records.series import longest_of, series_of
+from dpcape.records.series import columns_of, longest_of, series_of
 from dpcape.records.sources import raw_counts, raw_series
 
 
@@ -67,6 +67,7 @@ def subjects(
     unit: str,
     missing: object = None,
     rows_per_subject: int | None = None,
+    n_features: int | None = None,
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
     mask: str | Path | None = None,
@@ -89,6 +90,9 @@ def subjects(
         See `rows`.
     rows_per_subject : int or None
         Public largest number of time points of a subject, needed for unit "subject"; a longer series is invalid.
+    n_features : int or None
+        Public number of voxels or regions, needed for unit "subject" unless `feature_names`, `mask` or one file of all
+        subjects states it; a series with another number is invalid.
     feature_names : sequence of str or None
         Names of the voxels or regions.
     invalid : str
@@ -111,7 +115,8 @@ def subjects(
 
     Examples
     --------
-    >>> subjects([[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]], bound=1.0, unit="subject", rows_per_subject=2)
+    >>> people = [[[3.0, 4.0]], [[1.0, 0.0], [0.0, 1.0]]]
+    >>> subjects(people, bound=1.0, unit="subject", rows_per_subject=2, n_features=2)
     Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
     """
     if unit not in ("subject", "record"):
@@ -121,7 +126,16 @@ def subjects(
         )
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)
-    given, feature_names = raw_series(arrays, mask=mask, pattern=pattern, subject=subject, names=feature_names)
+    given, feature_names, in_one_file = raw_series(
+        arrays,
+        mask=mask,
+        pattern=pattern,
+        subject=subject,
+        names=feature_names,
+        width=n_features,
+        by_subject=by_subject,
+    )
+    width = columns_of(n_features, feature_names, in_one_file, by_subject)
     series, n_given = series_of(
         given,
         longest if by_subject else None,
@@ -129,6 +143,7 @@ def subjects(
         missing=missing,
         feature_names=feature_names,
         invalid=checked_policy(invalid),
+        n_features=width,
         precision=precision,
     )
     is_single = not by_subject and all(features.is_single for features in series)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dpcape.core._version import __version__
 from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.guarantee import NONE, Guarantee
+from dpcape.report.assumptions import assumption_sentence
 from dpcape.report.citations import papers, software
 from dpcape.report.loading_sections import FittedModel
 from dpcape.schema.column import Column
@@ -20,6 +21,7 @@ def methods_text(model: FittedModel) -> str:
     """Return a paragraph on how a result was computed, with the guarantee in full."""
     guarantee: Guarantee = model.guarantee_
     parts = [_what(model, guarantee), _columns(model), _noise(model, guarantee), _intervals(model)]
+    parts.append(assumption_sentence(model))
     return " ".join(part for part in parts if part)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from dpcape.report.assumptions import assumption_lines, assumptions_of
 from dpcape.report.loading_sections import FittedModel
 from dpcape.report.result import LARGEST, MANY, Result
 from dpcape.report.result_figures import FIGURES
@@ -27,10 +28,13 @@ class Results:
         The figures, one each.
     notes : tuple of str
         What readers must know, such as that long arrays are left out.
+    assumptions : tuple of str
+        What the figures rest on besides the guarantee.
     """
 
     rows: tuple[Result, ...]
     notes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def to_csv(self) -> str:
         """Return the figures as CSV with the columns of :class:`Result`; what is not known is empty."""
@@ -45,7 +49,7 @@ class Results:
         return [{key: _plain(value) for key, value in asdict(row).items()} for row in self.rows]
 
     def to_text(self, *, most: int = _SHOWN) -> str:
-        """Return the first figures as a table in plain text, without columns that are empty.
+        """Return the first figures as a table in plain text, without columns that are empty, and what they rest on.
 
         Parameters
         ----------
@@ -61,7 +65,7 @@ class Results:
         text = _aligned([column for column in columns if any(column[1:])])
         if len(self.rows) > len(shown):
             text += f"\n... and {len(self.rows) - len(shown):,} more figures, in results.csv"
-        return text
+        return "\n".join([text, *assumption_lines(self.assumptions)])
 
 
 def results_of(model: FittedModel, feature_names: Sequence[str]) -> Results:
@@ -85,7 +89,7 @@ def results_of(model: FittedModel, feature_names: Sequence[str]) -> Results:
             left_out = True
         else:
             rows += found
-    return Results(tuple(rows), (_LEFT_OUT,) if left_out else ())
+    return Results(tuple(rows), (_LEFT_OUT,) if left_out else (), assumptions_of(model))
 
 
 def _column(name: str, rows: Iterable[Result]) -> list[str]:

@@ -17,6 +17,7 @@ from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
+from dpcape.report.assumptions import assumption_section, assumptions_of
 from dpcape.report.methods import methods_text, references
 from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
 from dpcape.report.page import ReportSection, Table, write_page
@@ -50,6 +51,7 @@ def write_run_page(run: RunFolder) -> None:
             *_warned(model),
             *_repeats(run, guarantee),
             *verdict_section(model.verdicts_),
+            *assumption_section(model),
             *model_sections(model, names, inside=_mask(run), shape=study.data.shape),
             *round_sections(model.releases_),
         ],
@@ -247,6 +249,7 @@ def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Parti
         },
         "releases": [msgspec.to_builtins(release) for release in model.releases_],
         "warnings": list(getattr(model, "warnings_", [])),
+        "assumptions": list(assumptions_of(model)),
         "verdicts": [msgspec.to_builtins(verdict) for verdict in model.verdicts_],
         # Longer arrays are in model.npz only.
         "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},

@@ -46,6 +46,7 @@ def write_results(run: RunFolder) -> None:
             {"statistic": release.statistic, "noise_sd": release.scale, "n_records": release.n_records}
             for release in model.releases_
         ],
+        "assumptions": list(found.assumptions),
         "verdicts": [str(verdict) for verdict in model.verdicts_],
         "notes": list(found.notes),
         "results": found.to_list(),

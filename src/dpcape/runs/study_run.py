@@ -15,6 +15,7 @@ from dpcape.core.messages import VERSION, Describe, Described, decode_from_site,
 from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.guarantee.release_record import ReleaseRecord
+from dpcape.runs.charge_watch import ChargeWatch
 from dpcape.runs.participants import participants
 from dpcape.study.study import Study
 from dpcape.transport.carried_transport import CarriedTransport
@@ -60,8 +61,8 @@ class StudyRun:
         releases: KeptReleases,
     ) -> None:
         self._study, self._line, self._status, self._out = study, line, status, out
+        self._charges = ChargeWatch(line)
         self._seen_heads, self._releases = seen_heads, releases
-        self._may_be_charged = False
 
     def run(self, *, only_check: bool = False) -> str:
         """Run the study and write its results; return why it failed, or an empty text."""
@@ -87,7 +88,7 @@ class StudyRun:
         minimum = None if needs_all else study.minimum_sites()
         _write(self._out / ENDS, compared(self._line.gather(minimum), status))
         federation = Federation(
-            self._line,
+            self._charges,
             protocol=study.protocol(),
             weights=study.weights or None,
             deadline=study.deadline,
@@ -100,7 +101,6 @@ class StudyRun:
         status.phase("formed", sites=federation.sites, protocol=repr(study.protocol()))
         if estimator is None:
             return
-        self._may_be_charged = True
         model = estimator.fit(federation)
         described = self._described()
         heads = {site: _head(reply) for site, reply in described.items()}
@@ -127,8 +127,9 @@ class StudyRun:
 
     def _fail(self, error: Exception, text: str) -> str:
         try:
-            if self._may_be_charged:
-                self._described()
+            if self._charges.may_be_charged:
+                described = self._described()
+                self._charges.settle({site: _head(reply) for site, reply in described.items()})
         except DpcapeError:
             # The failure itself is what matters; heads are then learnt by the next run.
             pass
@@ -138,8 +139,10 @@ class StudyRun:
     def _conclude(self, state: str, **details: Any) -> None:
         sites = self._status.snapshot()["sites"]
         speed = self._status.speed()
-        outcome = {"state": state, "may_be_charged": self._may_be_charged, **details, "speed": speed, "sites": sites}
-        _write(self._out / OUTCOME, outcome)
+        charged = self._charges.may_be_charged
+        _write(
+            self._out / OUTCOME, {"state": state, "may_be_charged": charged, **details, "speed": speed, "sites": sites}
+        )
         self._status.phase(state, **details, **speed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpcape.core.enclosed import WAYS
 from dpcape.core.errors import ProtocolError
 from dpcape.core.messages import Request
@@ -13,19 +15,26 @@ class ApprovedStudy:
     """An approved study as a site checks requests against it (``dpcape.core.site.Approval``)."""
 
     def __init__(self, study: Study) -> None:
-        self._study, self._statistics = study, study.statistics()
+        # A study whose statistics cannot be named is refused when it is approved.
+        study.statistics()
+        self._study = study
+        self._statistics: dict[tuple[tuple[str, int], ...], frozenset[str]] = {}
         self._inner = frozenset() if study.enclosure is None else study.inner_statistics()
 
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that are not the study's."""
         self._study.check_terms(terms)
 
-    def check_request(self, request: Request) -> None:
-        """Refuse a release of anything the study does not compute."""
-        if request.statistic not in self._statistics:
+    def check_request(self, request: Request, n_records: Mapping[str, int]) -> None:
+        """Refuse a release of anything the study does not compute for sites of these sizes."""
+        # What an analysis releases may depend on the number of records; an allowance states it.
+        sizes = tuple(sorted(n_records.items()))
+        if sizes not in self._statistics:
+            self._statistics[sizes] = self._study.statistics(n_records)
+        if request.statistic not in self._statistics[sizes]:
             raise ProtocolError(
-                f"A release must be of a statistic of the approved study ({', '.join(sorted(self._statistics))}); "
-                f"got {request.statistic!r}. Run the approved study."
+                "A release must be of a statistic of the approved study "
+                f"({', '.join(sorted(self._statistics[sizes]))}); got {request.statistic!r}. Run the approved study."
             )
         if request.statistic in WAYS:
             self._check_enclosed(request)

@@ -1,4 +1,10 @@
-"""One budget for one cohort: a data set is recognised by its records, whatever file they are in.
+"""One budget for one table: a data set is recognised by its rows, as far as they are the same to the last value.
+
+Recognised are the same rows in another format or encoding, in another order, with named columns in another order or
+with other names in the same order, and subsets of rows. Not recognised are the same people with a column left out,
+added, rescaled, rounded or recoded, or with columns permuted that have no names or other ones: budgets belong to
+tables, not yet to persons. About data sets that look alike the steward is asked (:mod:`dpcape.site.similar_data`). The
+list is held by ``tests/site_folder/test_recognised.py``.
 
 Fingerprints of rows are kept in the site's folder, keyed by the site's identity, and never leave it.
 """
@@ -103,9 +109,14 @@ def _holdings(store: RowStore, entry: Mapping[str, Any]) -> list[Fingerprints]:
     contents = [entry["content"], *entry.get("earlier", [])]
     found = [kept for kept in map(store.kept, contents) if kept is not None]
     path = Path(entry["path"])
-    if path.exists() or list(path.parent.glob(path.name)):
+    if holds_files(path):
         found.append(store.take(path, fingerprint(path)))
     return found
+
+
+def holds_files(path: Path) -> bool:
+    """Tell whether a file, a folder or a pattern of files is there."""
+    return path.exists() or bool(list(path.parent.glob(path.name)))
 
 
 def overlap_refused(name: str, other: str, share: float) -> InvalidParameter:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dpcape.core.enclosed import Contributor
 from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
@@ -30,6 +29,7 @@ from dpcape.core.site import Site
 from dpcape.core.statistic import AnyStatistic
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
+from dpcape.site.data_shelf import DataShelf
 from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.foreign.own_workers import OwnWorkers
 from dpcape.site.hash_chain import HashChain, RowBody
@@ -40,7 +40,6 @@ from dpcape.site.ledger import (
     check_approved,
     check_seen,
     confirm,
-    unit_after,
 )
 from dpcape.site.lost_rows import lost_rows
 from dpcape.site.study_shelf import StudyShelf
@@ -56,7 +55,7 @@ OLD_ROWS = (
 )
 
 
-class SiteFolder(StudyShelf):
+class SiteFolder(StudyShelf, DataShelf):
     """The folder of one site, for its steward and for the process that serves studies.
 
     Parameters
@@ -140,9 +139,12 @@ class SiteFolder(StudyShelf):
 
     def note_serving(self, settings: RowBody) -> None:
         """Make the settings of a start a row of the ledger, unless they are those of the start before."""
-        before = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
-        if before != [settings]:
+        if self.last_served() != settings:
             self._append("serve", settings)
+
+    def last_served(self) -> RowBody:
+        """Return the settings of the last start; empty if there was none."""
+        return next((entry.body for entry in reversed(self.chain.entries()) if entry.kind == "serve"), {})
 
     def engine_port(self) -> int | None:
         """Return the port that the engine of the last start may connect to, on any machine; None if there was none.
@@ -150,10 +152,9 @@ class SiteFolder(StudyShelf):
         A ledger that cannot be read says nothing; no engine is started on it either.
         """
         try:
-            noted = [entry.body for entry in self.chain.entries() if entry.kind == "serve"][-1:]
+            port = str(self.last_served().get("server", "")).rpartition(":")[2]
         except LedgerRefused:
             return None
-        port = str(noted[0].get("server", "")).rpartition(":")[2] if noted else ""
         return int(port) if port.isdigit() else None
 
     def pin(self, name: str, public_key_hex: str) -> None:
@@ -180,87 +181,6 @@ class SiteFolder(StudyShelf):
             return []
         self._append("note", {"text": OLD_ROWS, "told": "units"})
         return [OLD_ROWS]
-
-    def add_data(
-        self,
-        name: str,
-        path: str | Path,
-        *,
-        epsilon: float,
-        delta: float,
-        per_study: float | None = None,
-        per: str | None = None,
-        rows_per_subject: int | None = None,
-        accept_overlap: bool = False,
-    ) -> None:
-        """Register a data set with the ceiling of everything that may ever be learnt from it.
-
-        A name that is known already stays with its spending; only where its file is may change.
-
-        Parameters
-        ----------
-        name : str
-            Name of the data set.
-        path : str or Path
-            Its file, folder or pattern of files.
-        epsilon, delta, per_study : float
-            The ceiling, and that of one study.
-        per : str or None
-            What the ceiling is about: "record" or "subject"; None keeps what is set, "record" at first.
-        rows_per_subject : int or None
-            Public largest number of records one subject owns; None keeps what is set.
-        accept_overlap : bool
-            Register records that another data set has too; the decision becomes a row of the ledger.
-        """
-        from dpcape.records.readers.files import fingerprint
-        from dpcape.site.cohorts import require_one_budget
-
-        if not is_name(name):
-            raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
-        # Named again without a part, a data set must not lose that part unnoticed.
-        now = self.state().ceilings.get(name)
-        unit = unit_after(now, per, rows_per_subject)
-        per_study = now.per_study if per_study is None and now is not None else per_study
-        ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
-        where = Path(path).absolute()
-        if not where.exists() and not list(where.parent.glob(where.name)):
-            raise InvalidParameter(f"The data set {str(path)!r} does not exist. Correct the path.")
-        known, content = self.data_sets(), fingerprint(where)
-        require_one_budget(known, self.state().ceilings, name, where, content)
-        self._require_own_rows(name, known, where, content, accept_overlap)
-        earlier = known.get(name, {}).get("earlier", [])
-        if name in known and known[name]["content"] != content:
-            earlier = [*earlier, known[name]["content"]]
-            self._append("note", {"data": name, "text": f"{name} stands for a file with other content from here on."})
-        # What it held before is remembered: those records must not come back with a budget of their own.
-        known[name] = {"path": str(where), "content": content, **({"earlier": earlier} if earlier else {})}
-        write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
-        self.set_ceiling(name, ceiling)
-
-    def _require_own_rows(self, name: str, known: Mapping[str, Any], where: Path, content: str, accept: bool) -> None:
-        """Refuse rows that another data set has, in whatever file, unless the steward accepts two budgets."""
-        from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, overlap_refused, shared_rows
-
-        store, accepted = RowStore(self.path / "rows", self.identity), self.state().overlaps
-        shares = shared_rows(store, store.take(where, content), known, name)
-        new = {other: share for other, share in shares.items() if share > accepted.get((name, other), LARGEST_OVERLAP)}
-        for other, share in new.items():
-            if not accept:
-                raise overlap_refused(name, other, share)
-            self._append("overlap", {"data": name, "other": other, "share": repr(share)})
-
-    def data_sets(self) -> dict[str, dict[str, Any]]:
-        """Return where data sets are."""
-        remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
-        found = read_json(self.path / "data.json", "a site folder must hold data.json", remedy)
-        for entry in found.values():
-            texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
-            if not all(isinstance(text, str) for text in texts):
-                raise InvalidParameter(
-                    f"data.json of {str(self.path)!r} must hold a path and a fingerprint per data set; got a damaged "
-                    f"file. {remedy}"
-                )
-        return found
 
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""

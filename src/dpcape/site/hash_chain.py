@@ -1,8 +1,9 @@
 """An append-only, hash-chained table in SQLite: durable before it returns, locked between processes.
 
 Each row's hash covers the row and the hash before it. After a row is committed its hash is also written to a
-:class:`HeadCopy`. In this order a crash in between leaves the table ahead of the copy, which is harmless and mended;
-a table *behind* its copy, or differing from it, was restored or rewritten and is refused. docs/decisions/0007.
+:class:`HeadCopy`. In this order a crash in between leaves the table ahead of the copy, which is mended: nobody
+acts on a row before :meth:`HashChain.append` returns, so without that row nothing can be done that was done already. A
+table *behind* its copy, or differing from it, was restored or rewritten and is refused. docs/decisions/0007.
 """
 
 from __future__ import annotations
@@ -75,7 +76,6 @@ class HashChain:
         self._thread_lock = threading.RLock()
         self._connection = _connected(path)
         self._known: list[Entry] = []
-        self._n_looked_at = 0
         self.close = weakref.finalize(self, self._connection.close)
 
     @classmethod
@@ -105,12 +105,10 @@ class HashChain:
             self._read()
             return tuple(self._known)
 
-    def append(
-        self, kind: str, body: RowBody, *, check: Callable[[Sequence[Entry]], None], durable_head: bool = True
-    ) -> Entry:
-        """Add a row if ``check`` accepts the rows before it; return when the row is on disk.
+    def append(self, kind: str, body: RowBody, *, check: Callable[[Sequence[Entry]], None]) -> Entry:
+        """Add a row if ``check`` accepts the rows before it; return when the row and the copy of its head are on disk.
 
-        ``durable_head=False`` leaves the head copy behind, for rows whose loss would not give anything back.
+        No kind of row is left out of the copy: restoring an older file would undo it unnoticed.
         """
         with self._locked():
             self._connection.execute("BEGIN IMMEDIATE")
@@ -125,8 +123,7 @@ class HashChain:
                     self._connection.execute("ROLLBACK")
                 raise
             self._known.append(entry)
-            if durable_head:
-                self._copy.write(Head(entry.number, entry.hash))
+            self._copy.write(Head(entry.number, entry.hash))
             return entry
 
     def head(self) -> Head:
@@ -137,7 +134,7 @@ class HashChain:
     def verify(self) -> Head:
         """Read everything again from disk and check it; return the head."""
         with self._locked():
-            self._known, self._n_looked_at = [], 0
+            self._known = []
             self._refresh()
             result = self._connection.execute("PRAGMA integrity_check").fetchone()
             if result != ("ok",):
@@ -199,11 +196,9 @@ class HashChain:
                 f"{copied.length}; the ledger has {last.number} rows). A restored backup may hide "
                 "spending. See docs/steward.md, 'Recover from a restored ledger'."
             )
-        # Rows behind the copy that only count releases may stay there; they are looked at once.
-        new = self._known[max(copied.length, self._n_looked_at) :]
-        if any(entry.kind != "release" for entry in new):
+        if copied.length < last.number:
+            # A process ended between a row and its head, so before it acted on the row.
             self._copy.write(Head(last.number, last.hash))
-        self._n_looked_at = len(self._known)
 
     def _contains(self, head: Head) -> bool:
         return 1 <= head.length <= len(self._known) and self._known[head.length - 1].hash == head.hash

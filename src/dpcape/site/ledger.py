@@ -13,6 +13,7 @@ from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
 from dpcape.core.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain, RowBody
+from dpcape.site.release_count import next_release, releases_may_be_lost
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class State:
         In the order in which they were made.
     releases : mapping
         Next release number by allowance.
+    closed : set of str
+        Allowances that were charged before the steward accepted a ledger that lost rows.
     approvals : mapping
         (data set, runs allowed since) by study digest; absent when denied, revoked or never approved.
     runs : mapping
@@ -95,6 +98,7 @@ class State:
     ceilings: dict[str, Ceiling] = field(default_factory=dict)
     charges: list[ChargedTo] = field(default_factory=list)
     releases: dict[str, int] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
     approvals: dict[str, tuple[str, int]] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -189,12 +193,14 @@ class State:
         self.runs[body["study"]] = self.runs.get(body["study"], 0) + 1
 
     def _release(self, body: RowBody) -> None:
-        self.releases[body["allowance"]] = body["number"] + 1
+        self.releases[body["allowance"]] = max(self.releases.get(body["allowance"], 0), body["number"] + 1)
 
     def _accept(self, body: RowBody) -> None:
         self.accepted.append((body["length"], body["head"]))
         # Among the lost rows may be the one that took an approval back, or used it up: the steward decides again.
         self.approvals.clear()
+        # Or one that counts a release: given again with other noise, it would be readable twice under one charge.
+        self.closed |= self.releases.keys()
 
     def _overlap(self, body: RowBody) -> None:
         self.overlaps[body["data"], body["other"]] = float(body["share"])
@@ -251,7 +257,9 @@ class SiteLedger:
             self._check(state, charge)
             return 0
         check_approved(state, self._study, self._data, allowance=charge.allowance)
-        if not charge.terms or ChargedTo(charge, self._data, self._study) not in state.charges:
+        if charge.allowance in state.closed:
+            raise releases_may_be_lost()
+        if not any(entry.is_continued_by(charge) for entry in state.charges_of(self._data, self._study)):
             raise other_terms()
         self._mine[charge.allowance] = charge.n_releases
         return state.releases[charge.allowance]
@@ -272,11 +280,11 @@ class SiteLedger:
             )
 
         def check(entries: Sequence[Entry]) -> None:
-            if release < _next_release(entries, allowance):
+            if release < next_release(entries, allowance):
                 raise ProtocolError(f"Release {release + 1} was refused because it happened before. Start a new run.")
 
-        # Losing this row gives nothing back: the charge covers all releases, and a charged allowance is not reopened.
-        self._chain.append("release", {"allowance": allowance, "number": release}, check=check, durable_head=False)
+        # Moves the copy of the head as every row does: without this row, `reopen` would give the release again.
+        self._chain.append("release", {"allowance": allowance, "number": release}, check=check)
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent on the data set per the ceiling's unit, at ``delta`` (the ceiling's if None)."""
@@ -384,13 +392,6 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
         raise LedgerRefused(
             "The decision was not saved because the ledger changed after you opened it. Reload, then decide."
         )
-
-
-def _next_release(entries: Sequence[Entry], allowance: str) -> int:
-    for entry in reversed(entries):
-        if entry.body.get("allowance") == allowance:
-            return int(entry.body["number"]) + 1 if entry.kind == "release" else 0
-    raise ProtocolError("The release was refused because its allowance was not charged. Start a new run.")
 
 
 def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:

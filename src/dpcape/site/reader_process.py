@@ -59,7 +59,7 @@ def reader_sandbox(task: ReaderTask) -> Sandbox:
         read=(*python_read_paths(), *system_read_paths(), *_MEMORY_LIMITS, *local),
         write=(Path(task.out).parent, Path("/dev/null")),
     )
-    denied = ("execve", "execveat", "connect", "bind", "listen")
+    denied = ("execve", "connect", "bind")
     return Sandbox(rules, Filter(network=False, pairs=False, denied=denied))
 
 

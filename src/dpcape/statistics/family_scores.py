@@ -29,8 +29,8 @@ LARGEST_EXCESS = RATIO_CLIP - 1
 """Largest absolute residual of a positive response, in units of its mean."""
 CLASS_SCORE_WEIGHT = 1 / 3
 """Weight of the scores of several classes, in units of R, beside their curvature."""
-# Two times 2/9 + (11/9)^2 / 4, and 1/9 + (10/9)^2 / 4, rounded up: see ClassScores.
-_CLASS_DIAMETER, _CLASS_RADIUS = 1.0915, 0.6480
+# The roots of 8/9 (up to three classes), 7/6 and 5/12, rounded up: see ClassScores.
+_FEW_CLASSES_DIAMETER, _CLASS_DIAMETER, _CLASS_RADIUS = 0.94281, 1.08013, 0.6455
 # Linear predictors are moved into this distance from zero, so that exponentials are finite.
 _FARTHEST = 200.0
 
@@ -132,12 +132,28 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
     coefficients, e the indicator of the class minus p, and G = diag(p) - p p', both without the first class, a record
     contributes (R/3 w e (x) v, G (x) v v').
 
-    *Diameter.* Let R = 1, s the sum of all squared probabilities. With q the probability of the record's class, \|e\|^2
-    is at most 1 - 2 q + s <= 1 + s. The squared length of G is at most that of the matrix of all classes, s - 2 sum p^3
-    + s^2 <= s - s^2, because s^2 <= sum p^3 (Cauchy-Schwarz with weights p). Two curvatures are positive semidefinite,
-    so their inner product is not negative, and the squared distance of two contributions is at most the sum over both
-    of 2/9 \|e\|^2 + \|G\|^2 <= 2/9 (1 + s) + s - s^2, which is largest at s = 11/18: at most 2 (2/9 + 121/324), the
-    square of 1.0915. A contribution is no longer than the root of (1 + s) / 9 + s - s^2 <= 1/9 + 25/81, 0.6480.
+    *Diameter.* Let R = 1. Two curvatures are positive semidefinite, so their inner product is not negative, and |a -
+    a'|^2 <= 2 |a|^2 + 2 |a'|^2 for the scores: the squared distance of two contributions is at most the sum over both
+    of h = 2/9 \|e\|^2 + \|G\|^2.
+
+    *Up to three classes.* Let x and y be the probabilities of the second and third class. Then \|G\|^2 = x^2 (1 -
+    x)^2 + y^2 (1 - y)^2 + 2 x^2 y^2. A record of the third class has \|e\|^2 = x^2 + (1 - y)^2, and the derivative of
+    h by x is x (4/9 + 2 (1 - x) (1 - 2 x) + 4 y^2) >= x (4/9 - 1/4) >= 0, so h is largest at x = 1 - y: 4/9 (1 - y)^2
+    (1 + 9 y^2), which has its only inner maximum at y = 1/3, 32/81, and is 4/9 at y = 0. The second class is the same
+    with x and y exchanged. A record of the first class has \|e\|^2 = x^2 + y^2, h grows with x and with y in the same
+    way, and at x + y = 1 it is 2/9 (1 - 2 t) + 4 t^2 <= 13/36 for t = x y <= 1/4. So h <= 4/9: the diameter is
+    sqrt(8)/3, attained by opposite records of one class that another class seemed certain for.
+
+    *More classes.* Let s be the sum of all squared probabilities, c that of their cubes and q the probability of the
+    record's class. With the first class, both lengths are no smaller: \|e\|^2 <= 1 - 2 q + s <= 1 + s and \|G\|^2 <=
+    s - 2 c + s^2. For s <= 1/2, c >= s^2 (Cauchy-Schwarz with weights p), and h <= 2/9 + 11/9 s - s^2 grows with s.
+    For s >= 1/2, c >= (3 s - 1)/2, because c = 1 - 3 e_2 + 3 e_3 for the elementary symmetric functions e_2 = (1 -
+    s)/2 and e_3 >= 0, and h <= s^2 - 16/9 s + 11/9 is convex in s. Both are 7/12 at s = 1/2, more than 4/9 at s = 1.
+    So h <= 7/12 and the diameter is at most sqrt(7/6) = 1.0801. It is not attained: each of two such records is split
+    between two classes, and their scores cannot be opposite then. A search finds 0.9896 for four classes and 1.0342
+    for five or more, 0.916 and 0.957 of it.
+
+    *Length.* In the same way, (1 + s)/9 + s - 2 c + s^2 is at most 5/12.
 
     Parameters
     ----------
@@ -176,8 +192,9 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p = (n_classes - 1) * n_coefficients(n_features, intercept)
         square = regressor_bound(bound, intercept) ** 2
+        diameter = (_FEW_CLASSES_DIAMETER if n_classes < 4 else _CLASS_DIAMETER) * square
         radius = _CLASS_RADIUS * square
-        return Extent(p + packed_size(p), _CLASS_DIAMETER * square, radius, rounding_in_blocks(n_features, radius))
+        return Extent(p + packed_size(p), diameter, radius, rounding_in_blocks(n_features, radius))
 
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
         width, others = self.n_columns, self._n_others

@@ -6,7 +6,6 @@ one). Each is proved in the docstring above its ``extent`` and searched for a vi
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import NamedTuple, Self
@@ -238,7 +237,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         if isinstance(n_sites, bool) or not isinstance(n_sites, int | np.integer) or n_sites < 1:
             raise InvalidParameter(f"n_sites must be a whole number of at least 1; got {n_sites!r}.")
         super().__init__(facts, n_sites=int(n_sites))
-        self._n_sites, self._place = int(n_sites), 0
+        self._n_sites = int(n_sites)
 
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
@@ -247,9 +246,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
                 f"n_sites must be the number of sites of the federation; got {self._n_sites} for site {place + 1}. "
                 "Install the same dpcape version everywhere."
             )
-        moved = copy.copy(self)
-        moved._place = place
-        return moved
+        return super().at(place)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, n_sites: float) -> Extent:
@@ -268,8 +265,8 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         counts = np.zeros(self._n_sites)
         for block in records.feature_blocks(BLOCK_ROWS):
             products.add(block)
-            sums[self._place] += block.sum(axis=0)
-            counts[self._place] += len(block)
+            sums[self.place] += block.sum(axis=0)
+            counts[self.place] += len(block)
         unit = SITE_WEIGHT * self._bound
         return np.concatenate([unit * self._bound * counts, unit * sums.ravel(), pack(products.upper)])
 

@@ -18,6 +18,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import block_rows
 from dpcape.core.record_blocks import RowBlocks, SubjectSeries
 from dpcape.statistics.row_products import row_products
+from dpcape.statistics.unit_ball import clip_to_ball
 
 MOST_REDUCED = 1e6
 """Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
@@ -53,18 +54,8 @@ def checked_positive(name: str, value: float) -> float:
 
 
 def rows_into_ball(rows: FloatArray, radius: float) -> None:
-    """Scale rows longer than ``radius`` down to it, in place; rows that are not finite become zero.
-
-    The target is below the radius by more than the rounding of norm, quotient and product (see ``records/clip.py``).
-    """
-    target = radius * (1 - (rows.shape[1] + 16) * 2.0**-52)
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.sqrt(np.vecdot(rows, rows))
-    lost = ~np.isfinite(norms)
-    if lost.any():
-        rows[lost] = 0.0
-        norms[lost] = 0.0
-    rows *= (target / np.maximum(norms, target))[:, np.newaxis]
+    """Scale rows longer than ``radius`` down to it, in place; rows that are not finite become zero."""
+    clip_to_ball(rows, radius)
 
 
 def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> FloatArray:

@@ -8,7 +8,6 @@ diameter is a public constant whatever was released, and whatever an aggregator 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
@@ -197,7 +196,7 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
 
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
-        moved = copy.copy(self)
+        moved = super().at(place)
         moved._inner = self._inner.at(place)
         return moved
 
@@ -361,15 +360,20 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
 
 
 def bins_of(rows: FloatArray, top: float) -> IntArray:
-    """Return the bin of each row, 0 for the shortest; what has no length counts as long."""
+    """Return the bin of each row, 0 for the shortest; what has no length counts as long.
+
+    The bin of a row must depend on that row alone: otherwise a record that becomes invalid moves the bins of others.
+    So squares are added column by column, by additions of whole columns, of which each is rounded by itself. A sum over
+    an axis is added in another order where a row is alone, and a product of vectors as it stands in memory (MKL).
+    """
+    squares = np.zeros(len(rows))
     with np.errstate(all="ignore"):
-        # Added column by column: the bin of a row must not depend on where it stands in memory, and some libraries
-        # (MKL) round a product of vectors by that.
         by_columns = rows.T.copy(order="C")
-        squares = np.multiply(by_columns, by_columns, out=by_columns).sum(axis=0)
-        steps = np.ceil(np.log(np.sqrt(squares) / top) / math.log(BIN_RATIO))
-    places = np.where(np.isnan(steps), 0.0, np.clip(steps, 1.0 - N_BINS, 0.0))
-    bins: IntArray = (places + (N_BINS - 1)).astype(np.intp)
+        for column in np.multiply(by_columns, by_columns, out=by_columns):
+            squares += column
+        lengths = np.sqrt(squares)
+    # Counted, so that no logarithm decides: NaN is not at most anything.
+    bins: IntArray = np.count_nonzero(~(lengths[:, np.newaxis] <= bin_ends(top)[:-1]), axis=1)
     return bins
 
 

@@ -84,7 +84,8 @@ def _coordinator(body: RowBody, state: State) -> str:
 
 
 def _serve(body: RowBody, state: State) -> str:
-    return f"Served for {body['server']}; {body['mode']}."
+    confirmed = ", which the steward confirmed" if body.get("confirmed") else ""
+    return f"Served for {body['server']}{confirmed}; {body['mode']}."
 
 
 def _deal(body: RowBody, state: State) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 from dpcape.core.errors import DpcapeError, UtilityWarning
@@ -80,6 +79,4 @@ def _path(folder: SiteFolder, data: str) -> Path:
 
 def _plan(folder: SiteFolder, study: Study, data: str) -> DataPlan:
     """Return the study's plan, with what the steward stated of the data set."""
-    stated = folder.state().unit_of(data).rows_per_subject
-    known = [rows for rows in (stated, study.data.rows_per_subject) if rows is not None]
-    return replace(study.data, rows_per_subject=min(known)) if known else study.data
+    return study.data.stating(folder.state().unit_of(data).rows_per_subject)

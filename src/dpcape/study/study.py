@@ -10,7 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -250,13 +250,12 @@ class Study:
     def records_for(self, site: str, source: str | Path | Source, *, rows_per_subject: int | None = None) -> Records:
         """Build the records of a site from a local file or a query.
 
-        ``rows_per_subject`` is what the site's steward states of the data set; subjects with more records are refused.
+        ``rows_per_subject`` is what the site's steward states of the data set.
         """
         from dpcape.records.readers.files import open_file
 
         self._require_site(site)
-        stated = [rows for rows in (rows_per_subject, self.data.rows_per_subject) if rows is not None]
-        plan = replace(self.data, rows_per_subject=min(stated)) if stated else self.data
+        plan = self.data.stating(rows_per_subject)
         return plan.records(open_file(source, plan), progress=sys.stderr.isatty())
 
     def synthetic_records(self, site: str, n_records: int) -> Records:
@@ -291,9 +290,10 @@ class Study:
         self.description.check(public)
         return self.description.shares(public)
 
-    def statistics(self) -> frozenset[str]:
-        """Return the names of all statistics the analysis may release."""
-        return self.description.statistics(self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
+    def statistics(self, n_records: Mapping[str, int] | None = None) -> frozenset[str]:
+        """Return the names of all statistics the analysis may release, for sites of these sizes or of usual ones."""
+        sizes = dict.fromkeys(self.sites, _SOME_RECORDS) if n_records is None else n_records
+        return self.description.statistics(self.public(sizes))
 
     def inner_statistics(self) -> frozenset[str]:
         """Return the names of the statistics of another package that the analysis may release, enclosed."""

@@ -13,7 +13,7 @@ delta. For example, in ``mine.py``::
     def fit(task, epsilon, seed):
         sites = {name: rows(x, bound=1.0) for name, x in task.sites.items()}
         federation = Federation(in_process(sites, noise=Replay(seed)), protocol=Cape(n_colluding=2))
-        model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta).fit(federation)
+        model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta, center=False).fit(federation)
         return MethodResult(model.components_, verified_epsilon=model.guarantee_.epsilon)
 
     CAPE_2 = Method("CAPE, 2 colluding", VERIFIED, fit)

@@ -39,8 +39,15 @@ class Charge:
     terms: str = ""
 
     def stated(self, ceiling: Unit) -> Charge:
-        """Return the charge with the number of records per subject that the ceiling states, if it states one."""
+        """Return the charge with the number of records per subject that it or the ceiling states; the larger of two."""
         return replace(self, unit=self.unit.stated(ceiling))
+
+    def is_continued_by(self, charge: Charge) -> bool:
+        """Tell whether a charge is for the same allowance under the same terms, from which all that it costs follows.
+
+        The number of records per subject is no part of the terms: a ceiling may state it, and another one later.
+        """
+        return bool(self.terms) and (self.allowance, self.terms) == (charge.allowance, charge.terms)
 
 
 def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECORD) -> float:
@@ -203,7 +210,7 @@ class Ledger:
         if charge.allowance not in self._next:
             self.check(charge)
             return 0
-        if charge not in self.charges:
+        if not any(entry.is_continued_by(charge) for entry in self.charges):
             raise other_terms()
         return self._next[charge.allowance]
 

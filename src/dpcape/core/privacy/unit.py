@@ -67,9 +67,9 @@ class Unit:
         return max(known)
 
     def stated(self, ceiling: Unit) -> Unit:
-        """Return this unit with the number of records per subject that the ceiling states, if it states one."""
-        rows = self.rows_per_subject if ceiling.rows_per_subject is None else ceiling.rows_per_subject
-        return Unit(self.kind, rows)
+        """Return this unit with the number of records per subject that it or the ceiling states; the larger of two."""
+        known = [rows for rows in (self.rows_per_subject, ceiling.rows_per_subject) if rows is not None]
+        return Unit(self.kind, max(known, default=None))
 
     def row(self) -> dict[str, object]:
         """Return the fields of a ledger's row."""

@@ -26,14 +26,14 @@ from dpcape.core.protocols.parameters import (
     N_NEIGHBOURS,
     ProtocolParameter,
 )
-from dpcape.core.protocols.protocol import CoordinatorRole, Messenger, Outcome, SiteContext, SiteRole
+from dpcape.core.protocols.protocol import CoordinatorRole, Messenger, Outcome, SiteContext, SiteRole, request_digest
 from dpcape.core.protocols.secure_session import (
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
+    add_context,
     check_sum_neighbours,
     check_sum_sites,
-    request_digest,
     sum_assumptions,
     words_of,
 )
@@ -137,9 +137,10 @@ class _CapeCoordinator(SessionCoordinator):
         self._require_enough(tuple(replies), "had sent their release")
         for site, reply in replies.items():
             gathered.add_covered(site, words_of(reply, site, size, word_bytes))
+            add_context(gathered, site, reply)
         if self._lost(missing):
             self._correct(gathered, request.release, tuple(replies), size, word_bytes)
-        self._settle(gathered, request.release, agreement(request, roster, agreed))
+        self._settle(gathered, request.release, agreement(request, attempt, roster, agreed))
         return Outcome(total=self._sum(gathered, roster, agreed, word_bytes), survivors=gathered.survivors)
 
     def _agree(self, request: Request, size: int, word_bytes: int) -> tuple[tuple[str, ...], int, IntArray]:
@@ -187,6 +188,7 @@ class _CapeSite(SessionSite):
         super().__init__(site)
         self._release = -1
         self._attempt = -1
+        self._drawn_for = b""
         self._roster: tuple[str, ...] = ()
         self._drawn: IntArray | None = None
         self._word_bytes = WORD_BYTES
@@ -206,22 +208,28 @@ class _CapeSite(SessionSite):
 
     def _draw(self, message: Draw) -> FromSite:
         request = message.request
-        plan = self._site.begin(request)
         if request.release < self._release or (
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
             raise ProtocolError(
                 "The noise agreement was refused because its attempt is not newer than the last one. Start a new run."
             )
+        # Only now: a site remembers the last request it began, and an old one must not take its place.
+        plan = self._site.begin(request)
         self._enter(request.release)
         self._forget_draw()
         self._release, self._attempt, self._context = request.release, message.attempt, b""
-        self._roster = tuple(sorted(message.roster))
+        self._roster, self._drawn_for = tuple(sorted(message.roster)), request_digest(request)
         source = self._site.noise("draw", request.release, message.attempt)
         size = self._site.size(request)
         drawn = source.integer_gaussian(plan.shared_steps(self._site.name), size)
+        # Bound to the request: draws of different plans cannot be summed.
         masked = self._running().retry_mask(
-            round=request.release, attempt=message.attempt, roster=self._roster, vector=to_ring(drawn)
+            round=request.release,
+            attempt=message.attempt,
+            roster=self._roster,
+            vector=to_ring(drawn),
+            context=self._drawn_for,
         )
         # Kept only now: a draw whose agreement was refused must not serve a release.
         self._drawn, self._word_bytes = drawn, plan.word_bytes
@@ -237,18 +245,23 @@ class _CapeSite(SessionSite):
             raise ProtocolError(
                 "The release was refused because its roster differs from that of the noise agreement. Start a new run."
             )
+        if request_digest(message.request) != self._drawn_for:
+            raise ProtocolError(
+                "The release was refused because its request differs from that of the noise agreement. Start a new run."
+            )
         plan = self._site.begin(message.request)
         agreed = _agreed_sum(message, self._drawn.size, plan.word_bytes)
         number = self._entered(release)
-        self._context = agreement(message.request, self._roster, agreed)
+        self._context = agreement(message.request, self._attempt, self._roster, agreed)
         rank = self._roster.index(self._site.name)
         release_steps = self._site.steps(message.request)
         release_steps += self._drawn
         release_steps -= zero_sum_share(agreed, len(self._roster), rank=rank)
         own = self._site.noise("own", release)
         release_steps += own.integer_gaussian(plan.own_steps(self._site.name), release_steps.size)
-        covered = self._running().self_mask(round=number, vector=to_ring(release_steps), context=self._context)
-        return Vector(array=Array.of_words(covered, plan.word_bytes))
+        session = self._running()
+        covered = session.self_mask(round=number, vector=to_ring(release_steps), context=self._context)
+        return Vector(array=Array.of_words(covered, plan.word_bytes), relied_on=session.sign_context(round=number))
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
@@ -297,9 +310,10 @@ def _agreed_sum(message: Submit, size: int, word_bytes: int) -> IntArray:
     return from_ring(words.ravel(), word_bytes)
 
 
-def agreement(request: Request, roster: Sequence[str], agreed: IntArray) -> bytes:
+def agreement(request: Request, attempt: int, roster: Sequence[str], agreed: IntArray) -> bytes:
     """Return the digest of a noise agreement: sites with different agreements cannot sign the same survivor set."""
     names = "\0".join(sorted(roster)).encode()
-    hashed = hashlib.sha256(b"dpcape agreement 2" + request_digest(request) + names + b"\0")
+    head = request_digest(request) + attempt.to_bytes(8, "big")
+    hashed = hashlib.sha256(b"dpcape agreement 3" + head + names + b"\0")
     hashed.update(np.ascontiguousarray(agreed).data)
     return hashed.digest()

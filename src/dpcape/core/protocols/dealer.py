@@ -59,6 +59,7 @@ from dpcape.core.protocols.protocol import (
     SiteRole,
     check_colluding,
     check_least_sites,
+    request_digest,
 )
 from dpcape.core.protocols.zero_sum import ZeroSum, check_ratio
 from dpcape.core.secure_sum.box import BoxKey
@@ -176,6 +177,7 @@ class _DealerCoordinator(CoordinatorRole):
             )
         message = Deal(
             terms=self._terms.digest(),
+            request=request_digest(request),
             release=request.release,
             size=size,
             shared_steps={site: plan.shared_steps(site) for site in self._present},
@@ -213,9 +215,9 @@ class _DealerSite(SiteRole):
             )
         self._dealer_key = site.pinned[dealer]
         self._key: BoxKey | None = BoxKey()
-        # Releases whose noise was opened here, and the share of the last one until it is used.
+        # Releases whose noise was opened here; request, root and share of the last one until it is used.
         self._opened: set[int] = set()
-        self._share: tuple[int, bytes, IntArray] | None = None
+        self._share: tuple[bytes, bytes, IntArray] | None = None
 
     def forget(self) -> None:
         self._key = None
@@ -249,24 +251,26 @@ class _DealerSite(SiteRole):
     def _open(self, message: CheckDealt) -> FromSite:
         """Open the box of a release and answer in the check; once, since two answers would tell about the share."""
         request, site = message.request, self._site
-        size, plan, sites = site.size(request), site.begin(request), site.terms.sites
         if request.release in self._opened:
             raise ProtocolError(
                 "The dealt noise was refused because noise was already opened for this release. Start a new run."
             )
-        terms = site.terms.digest()
-        context = box_context(terms, request.release, site.name, sites)
+        # Only now: a site remembers the last request it began, and an old one must not take its place.
+        size, plan, sites = site.size(request), site.begin(request), site.terms.sites
+        bound = (site.terms.digest(), request.release, request_digest(request))
+        context = box_context(*bound, site.name, sites)
         root, sealed = opened_parts(message.box, context, self._dealer_key)
         pad, share = _checked_share(self._kept_key().open(sealed, context), plan, sites, size)
         self._drop_share()
         self._opened.add(request.release)
-        self._share = (request.release, root, share)
-        return DealtChecked(answer=answer_of(share, pad, box_context(terms, request.release, "", sites), root))
+        self._share = (request_digest(request), root, share)
+        return DealtChecked(answer=answer_of(share, pad, box_context(*bound, "", sites), root))
 
     def _release(self, request: Request, root: bytes) -> FromSite:
-        self._site.begin(request)
-        if self._share is None or self._share[:2] != (request.release, root):
+        # The digest names the release, and everything else the dealt noise was opened for.
+        if self._share is None or self._share[:2] != (request_digest(request), root):
             raise ProtocolError("The release was refused because its dealt noise was not opened here. Start a new run.")
+        self._site.begin(request)
         total = noisy_total(self._site, request)
         total += self._share[2]
         self._drop_share()

@@ -43,9 +43,9 @@ _LOW = (1 << 32) - 1
 _COEFFICIENT = np.uint64((1 << 31) - 1)
 
 
-def box_context(terms: bytes, release: int, site: str, sites: Sequence[str]) -> bytes:
-    """Return what a box is bound to: terms, release, receiver and the sites whose noise sums to zero."""
-    return f"dpcape dealt 4\0{terms.hex()}\0{release}\0{site}\0{_names(sites)}\0".encode()
+def box_context(terms: bytes, release: int, request: bytes, site: str, sites: Sequence[str]) -> bytes:
+    """Return what a box is bound to: terms, release, request (its digest), receiver and the sites of the deal."""
+    return f"dpcape dealt 5\0{terms.hex()}\0{release}\0{request.hex()}\0{site}\0{_names(sites)}\0".encode()
 
 
 def key_statement(terms: bytes, site: str, public: bytes) -> bytes:

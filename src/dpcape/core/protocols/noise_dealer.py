@@ -136,7 +136,7 @@ class NoiseDealer:
         shares, pad = self._shares(message, sites, source), pads(sites, source)
         # Each site receives the scales of all shares, so that it need not trust the aggregator.
         scales = np.array([message.shared_steps[site] for site in sites], dtype="<f8").tobytes()
-        contexts = {site: box_context(message.terms, message.release, site, sites) for site in sites}
+        contexts = {site: box_context(message.terms, message.release, message.request, site, sites) for site in sites}
         sealed = {}
         for site in sites:
             content = scales + pad[site].to_bytes(PAD_BYTES, "big") + shares[site].astype("<i8").tobytes()

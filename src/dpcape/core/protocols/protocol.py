@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 from typing import Protocol as Interface
 
+import msgspec
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
@@ -335,6 +337,15 @@ def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: 
             f"minimum_sites must be between {least} and {n_sites} here; got {minimum_sites}.{reason}"
         )
     return minimum_sites
+
+
+def request_digest(request: Request) -> bytes:
+    """Return the digest of a request: its number, statistic, public values, and the noise of all sites.
+
+    All masks are bound to it, and it is signed with the survivor set. Sites with other statistics or
+    other noise then have nothing that adds up: each would rely on noise that the others do not add.
+    """
+    return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
 
 
 def on_grid(total: FloatArray, step: float) -> IntArray:

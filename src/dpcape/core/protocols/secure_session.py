@@ -23,7 +23,6 @@ from dpcape.core.messages import (
     Opened,
     Recovered,
     Renew,
-    Request,
     Sign,
     Signed,
     ToSite,
@@ -134,15 +133,6 @@ def session_config(terms: Terms, sites: Sequence[str], session: int) -> Config:
     )
 
 
-def request_digest(request: Request) -> bytes:
-    """Return the digest of a request, which is signed with the survivor set.
-
-    Signers with different statistics or different noise then cannot open one sum together: each would rely on noise
-    that the others do not add.
-    """
-    return hashlib.sha256(b"dpcape request 1" + msgspec.msgpack.encode(request)).digest()
-
-
 def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
     """Return a decoded masked vector, or raise unless it is ``size`` words of this many bytes."""
     words = reply.array.decode()
@@ -153,6 +143,11 @@ def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
             f"{words.shape} of {words.dtype}. Install the same dpcape version everywhere."
         )
     return words
+
+
+def add_context(gathered: RecoverRound, site: str, reply: Vector) -> None:
+    """Keep the context signature that came with a site's masked release."""
+    gathered.add_context(site, b"" if reply.relied_on is msgspec.UNSET else reply.relied_on)
 
 
 class SessionCoordinator(CoordinatorRole):
@@ -239,7 +234,9 @@ class SessionCoordinator(CoordinatorRole):
         for answer in opened.values():
             gathered.add_opening(answer.opening)
         if gathered.missing:
-            self._recover(gathered, msgspec.structs.replace(unmask, missing=gathered.missing), tuple(opened))
+            lacking = gathered.relied_on()
+            asked = msgspec.structs.replace(unmask, missing=gathered.missing, relied_on=lacking)
+            self._recover(gathered, asked, tuple(opened))
 
     def _recover(self, gathered: RecoverRound, message: Unmask, helpers: tuple[str, ...]) -> None:
         """Rebuild the seeds of survivors that were lost before they opened, from the others' shares."""
@@ -373,7 +370,8 @@ class SessionSite(SiteRole):
     def _unmask(self, session: Session, message: Unmask) -> FromSite:
         number = self._entered(message.release)
         if message.missing:
-            return Recovered(shares=session.open_missing(round=number, missing=message.missing))
+            shares = session.open_missing(round=number, missing=message.missing, relied_on=message.relied_on)
+            return Recovered(shares=shares)
         opening = session.open(round=number, survivors=message.survivors, signatures=message.signatures)
         return Opened(opening=opening)
 

@@ -24,15 +24,16 @@ from dpcape.core.protocols.protocol import (
     Protocol,
     SiteContext,
     SiteRole,
+    request_digest,
     with_colluders,
 )
 from dpcape.core.protocols.secure_session import (
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
+    add_context,
     check_sum_neighbours,
     check_sum_sites,
-    request_digest,
     sum_assumptions,
     words_of,
 )
@@ -145,6 +146,7 @@ class _SecureSumCoordinator(SessionCoordinator):
         self._require_enough(tuple(replies), "had sent their masked total")
         for site, reply in replies.items():
             gathered.add_masked(site, words_of(reply, site, size, plan.word_bytes))
+            add_context(gathered, site, reply)
         self._settle(gathered, request.release, request_digest(request))
         total = self._read("sum", "", from_ring(gathered.total(), plan.word_bytes))
         return Outcome(total=total, survivors=gathered.survivors)
@@ -167,8 +169,9 @@ class _SecureSumSite(SessionSite):
         total = noisy_total(self._site, request)
         context = request_digest(request)
         self._submitted = {request.release: context}
-        masked = self._running().recover_mask(round=number, vector=to_ring(total), context=context)
-        return Vector(array=Array.of_words(masked, plan.word_bytes))
+        session = self._running()
+        masked = session.recover_mask(round=number, vector=to_ring(total), context=context)
+        return Vector(array=Array.of_words(masked, plan.word_bytes), relied_on=session.sign_context(round=number))
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:

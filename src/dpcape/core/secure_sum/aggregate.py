@@ -21,7 +21,7 @@ from dpcape.core.secure_sum.masking import add_up, received
 from dpcape.core.secure_sum.messages import Opening, SeedShares
 from dpcape.core.secure_sum.offers import COVER, SUM, entry
 from dpcape.core.secure_sum.rebuild import rebuild
-from dpcape.core.secure_sum.round_keys import pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.round_keys import pair_context, pair_key, reliance, self_key, statement
 
 
 class RecoverRound:
@@ -59,6 +59,7 @@ class RecoverRound:
         self._statement = b""
         self._openings: dict[str, Opening] = {}
         self._shares: dict[str, SeedShares] = {}
+        self._relied_on: dict[str, bytes] = {}
         self.survivors: tuple[str, ...] = ()
         self.signatures: dict[str, bytes] = {}
         self.complaints: list[str] = []
@@ -70,6 +71,10 @@ class RecoverRound:
     def add_covered(self, sender: str, vector: NDArray[np.uint64]) -> None:
         """Add a site's single release."""
         self._take(self._covered, sender, vector)
+
+    def add_context(self, sender: str, signature: bytes) -> None:
+        """Add a site's signature of the context of its vectors (`Session.sign_context`), in case the site is lost."""
+        self._relied_on[sender] = signature
 
     def settle(self, *, context: bytes = b"") -> tuple[str, ...]:
         """Fix the survivor set: the sites that sent every kind of vector this round has seen.
@@ -166,6 +171,23 @@ class RecoverRound:
         """Survivors that have not opened yet."""
         return tuple(name for name in self.survivors if name not in self._openings)
 
+    def relied_on(self) -> dict[str, bytes]:
+        """Return the signatures of the context by the missing survivors; the others want them with `missing`.
+
+        They are checked here, since a site that is shown a wrong one overwrites its secrets of the round.
+        """
+        if not self._bound:
+            return {}
+        found = {name: self._relied_on.get(name, b"") for name in self.missing}
+        for name, signature in found.items():
+            message = reliance(self._epoch.digest, round=self._round, context=self._context, site=name)
+            if not verify(self._epoch.pinned[name], signature, message):
+                raise ProtocolError(
+                    f"The round failed because site {name} was lost and has not signed what the others relied on. "
+                    "Have that site checked, then start a new run."
+                )
+        return found
+
     def total(self) -> NDArray[np.uint64]:
         """Return the sum of the survivors' summed vectors."""
         if not self._statement or not self._masked:
@@ -236,7 +258,8 @@ class RecoverRound:
                 self._seed_shares(site, kind),
                 lambda s: self._epoch.opens(site, s, round=self._round, kind=kind),
             )
-        return self_key(seed, kind, epoch_digest=self._epoch.digest, round=self._round, size=size)
+        bound = self._context if self._bound else None
+        return self_key(seed, kind, epoch_digest=self._epoch.digest, round=self._round, size=size, bound=bound)
 
     def _seed_shares(self, site: str, kind: int) -> dict[str, bytes]:
         """Return the shares of a lost survivor's seed, by holder."""

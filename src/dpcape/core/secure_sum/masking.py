@@ -39,23 +39,31 @@ class Retry(Sealed):
         self._seen: set[bytes] = set()
 
     def mask(
-        self, vector: NDArray[np.uint64], *, round: int, attempt: int, roster: Sequence[str]
+        self,
+        vector: NDArray[np.uint64],
+        *,
+        round: int,
+        attempt: int,
+        roster: Sequence[str],
+        context: bytes | None = None,
     ) -> NDArray[np.uint64]:
         """Return a masked copy of `vector` for this roster; (round, attempt) is used up before anything else."""
         check_words(vector, "vector")
         check_number(round, "round")
         check_number(attempt, "attempt")
         try:
+            check_context(context)
             self._burn(round, attempt)
             names = self._checked(roster)
             self._refuse_repeated(vector)
         except ProtocolError:
             self._last = max(self._last, (round, LARGEST_NUMBER))  # no further attempt of this round
             raise
-        context = digest("retry", self._links.session_id, round, attempt, vector.size, *names)
+        told = (int(context is not None), context or b"")
+        bound = digest("retry", self._links.session_id, round, attempt, vector.size, *told, *names)
         present = set(names)
         peers = [peer for peer in self._links.graph.neighbours(self._links.name) if peer in present]
-        keys = {peer: self._links.key(peer, context) for peer in peers}
+        keys = {peer: self._links.key(peer, bound) for peer in peers}
         return add_pairs(vector, keys, name=self._links.name)
 
     def _checked(self, roster: Sequence[str]) -> tuple[str, ...]:
@@ -97,6 +105,12 @@ def check_number(number: object, subject: str) -> None:
     """Refuse anything but an integer in [0, 2^63)."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= LARGEST_NUMBER:
         raise ProtocolError(f"{subject} must be an integer in [0, 2^63); got {number!r:.80}. Pass an int.")
+
+
+def check_context(context: object) -> None:
+    """Refuse a context that is neither bytes nor None."""
+    if context is not None and not isinstance(context, bytes):
+        raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
 
 
 def add_pairs(vector: NDArray[np.uint64], keys: Mapping[str, bytes], *, name: str) -> NDArray[np.uint64]:

@@ -19,7 +19,7 @@ from dpcape.core.secure_sum.fixed_point import check_words
 from dpcape.core.secure_sum.identity import Identity, verify
 from dpcape.core.secure_sum.keystream import masked
 from dpcape.core.secure_sum.links import Links
-from dpcape.core.secure_sum.masking import check_number
+from dpcape.core.secure_sum.masking import check_context, check_number
 from dpcape.core.secure_sum.messages import Offer, Opening, SeedShares
 from dpcape.core.secure_sum.offers import (
     COVER,
@@ -32,7 +32,7 @@ from dpcape.core.secure_sum.offers import (
     offer_body,
     open_box,
 )
-from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, reliance, self_key, statement
 from dpcape.core.secure_sum.sealed import Sealed
 from dpcape.core.secure_sum.site_epoch import SiteEpoch, SiteRound
 from dpcape.core.secure_sum.transcript import equal
@@ -115,7 +115,7 @@ class Recover(Sealed):
                 )
             _bind(state, context)
             state.summed = True
-            own = self._self_key(epoch, round, kind=SUM, size=vector.size)
+            own = self._self_key(epoch, round, kind=SUM, size=vector.size, bound=context)
             pairs = self._pair_keys(epoch, round, size=vector.size, bound=context)
             epoch.wipe_key(round)
             plus = [key for peer, key in pairs.items() if peer > self._links.name]
@@ -133,7 +133,17 @@ class Recover(Sealed):
                 )
             _bind(state, context)
             state.covered = True
-            return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
+            own = self._self_key(epoch, round, kind=COVER, size=vector.size, bound=context)
+            return masked(vector, plus=[own])
+
+    def rely(self, *, round: int) -> bytes:
+        """Return a signature of the context of this site's vectors, without which its seeds cannot be rebuilt."""
+        with self._at(round) as (epoch, state):
+            if state.bound is None or state.opened:
+                raise ProtocolError(
+                    f"Round {round} has no context to sign, or is opened. Mask a vector with a context first."
+                )
+            return self._identity.sign(reliance(epoch.digest, round=round, context=state.bound, site=self._links.name))
 
     def sign(self, survivors: Sequence[str], *, round: int, context: bytes) -> bytes:
         """Return a signature of the one survivor set of a round, together with what was sent in it."""
@@ -183,8 +193,14 @@ class Recover(Sealed):
             epoch.keep_seed_shares(round)
             return opening
 
-    def open_missing(self, missing: Sequence[str], *, round: int) -> SeedShares:
-        """Return shares of the seeds of survivors that were lost after the set was signed."""
+    def open_missing(
+        self, missing: Sequence[str], *, round: int, relied_on: Mapping[str, bytes] | None = None
+    ) -> SeedShares:
+        """Return shares of the seeds of survivors that were lost after the set was signed.
+
+        In a round with a context each of them must have signed it: the seeds of a site that was told something else
+        would uncover a vector that relies on noise which the signers do not add.
+        """
         with self._at(round) as (epoch, state):
             if not state.opened:
                 raise ProtocolError(
@@ -199,6 +215,8 @@ class Recover(Sealed):
                     "fault."
                 )
             held = [name for name in names if epoch.holds(name)]
+            if state.bound is not None:
+                self._check_relied_on(epoch, held, relied_on, round=round, context=state.bound)
             return SeedShares(
                 sender=self._links.name,
                 epoch=epoch.number,
@@ -227,9 +245,11 @@ class Recover(Sealed):
             epoch.wipe(round)
             raise
 
-    def _self_key(self, epoch: SiteEpoch, round: int, *, kind: int, size: int) -> bytes:
+    @staticmethod
+    def _self_key(epoch: SiteEpoch, round: int, *, kind: int, size: int, bound: bytes | None) -> bytes:
         """Return the key of one of this site's self-masks."""
-        return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
+        seed = epoch.secret(round, kind)
+        return self_key(seed, kind, epoch_digest=epoch.digest, round=round, size=size, bound=bound)
 
     def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int, bound: bytes | None) -> dict[str, bytes]:
         """Return the mask keys shared with every neighbour in the epoch's roster."""
@@ -240,6 +260,19 @@ class Recover(Sealed):
             for peer in self._links.graph.neighbours(self._links.name)
             if peer in epoch.keys
         }
+
+    def _check_relied_on(
+        self, epoch: SiteEpoch, names: Sequence[str], signatures: object, *, round: int, context: bytes
+    ) -> None:
+        """Refuse unless each of `names` signed that its vectors rely on this site's own context."""
+        signed = signatures if isinstance(signatures, Mapping) else {}
+        for name in names:
+            message = reliance(epoch.digest, round=round, context=context, site=name)
+            if not verify(self._pinned[name], signed.get(name), message):
+                raise ProtocolError(
+                    f"Seed shares were refused because site {name} has not signed what this site relied on. The "
+                    "aggregator is at fault."
+                )
 
     def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
         """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
@@ -273,8 +306,7 @@ class Recover(Sealed):
 
 def _bind(state: SiteRound, context: bytes | None) -> None:
     """Bind a round to the context of its vectors; all its vectors must have the same."""
-    if context is not None and not isinstance(context, bytes):
-        raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
+    check_context(context)
     if (state.summed or state.covered) and state.bound != context:
         raise ProtocolError(
             "The vector was refused because all vectors of a round must have one context. Use a new round."

@@ -115,11 +115,22 @@ class Session(Sealed):
             self._session_id = session_id
 
     def retry_mask(
-        self, *, round: int, attempt: int, roster: Sequence[str], vector: NDArray[np.uint64]
+        self,
+        *,
+        round: int,
+        attempt: int,
+        roster: Sequence[str],
+        vector: NDArray[np.uint64],
+        context: bytes | None = None,
     ) -> NDArray[np.uint64]:
-        """RETRY: return a masked copy of a freshly drawn vector. (round, attempt) must increase."""
+        """RETRY: return a masked copy of a freshly drawn vector. (round, attempt) must increase.
+
+        `context` is what the vector depends on, for instance the noise it was drawn for. Vectors of different contexts
+        cannot be summed.
+        """
         with self._alone():
-            return _begun(self._retry).mask(vector, round=round, attempt=attempt, roster=roster)
+            retry = _begun(self._retry)
+            return retry.mask(vector, round=round, attempt=attempt, roster=roster, context=context)
 
     def offer(self, *, epoch: int, n_rounds: int) -> Offer:
         """RECOVER: return fresh secrets for the rounds 0 .. n_rounds - 1 of an epoch. Ends the previous epoch."""
@@ -150,6 +161,14 @@ class Session(Sealed):
         with self._alone():
             return _begun(self._recover).cover(vector, round=round, context=context)
 
+    def sign_context(self, *, round: int) -> bytes:
+        """RECOVER: return a signature of the context of this site's vectors, to be sent with the first of them.
+
+        Should this site be lost, the others rebuild its seeds only if it signed the context that is theirs.
+        """
+        with self._alone():
+            return _begun(self._recover).rely(round=round)
+
     def sign_survivors(self, *, round: int, survivors: Sequence[str], context: bytes = b"") -> bytes:
         """RECOVER: return a signature of the round's one survivor set and of what else all sites must agree on."""
         with self._alone():
@@ -160,10 +179,15 @@ class Session(Sealed):
         with self._alone():
             return _begun(self._recover).open(survivors, round=round, signatures=signatures)
 
-    def open_missing(self, *, round: int, missing: Sequence[str]) -> SeedShares:
-        """RECOVER: return shares of the seeds of survivors that were lost before they opened."""
+    def open_missing(
+        self, *, round: int, missing: Sequence[str], relied_on: Mapping[str, bytes] | None = None
+    ) -> SeedShares:
+        """RECOVER: return shares of the seeds of survivors that were lost before they opened.
+
+        `relied_on` holds what these survivors returned from `sign_context`; a round without a context needs none.
+        """
         with self._alone():
-            return _begun(self._recover).open_missing(missing, round=round)
+            return _begun(self._recover).open_missing(missing, round=round, relied_on=relied_on)
 
     def close(self) -> None:
         """Overwrite and drop all secrets; every later request is refused."""

@@ -3,8 +3,8 @@
 FLARE carries opaque bytes. What they mean, who may send them and what a site answers is decided by dpcape on both
 ends; no code travels, and nothing of FLARE is visible outside this package::
 
-    dpcape run -> run.py -> FLARE job -> controller.py: Federation over line.py
-                                         executor.py:   Site behind desk.py, at every site
+    dpcape run -> submit.py -> FLARE job (job.py) -> controller.py: Federation over push_carrier.py or task_carrier.py
+                                                     executor.py:   client of the vault, at every site
 """
 
 from __future__ import annotations

@@ -2,22 +2,28 @@
 
 The sandbox is what protects the site. What is changed in FLARE here lets it run without UDP, and is a second layer:
 commands that read files or logs are removed, and control messages are taken from the server and the site's own jobs.
+Its own processes meet on a socket that listens already, since nothing in the sandbox can begin to listen.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from typing import Any
 
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply
+from nvflare.fuel.f3.drivers.tcp_driver import TcpStreamServer
 from nvflare.fuel.f3.mpm import MainProcessMonitor
 from nvflare.private.fed import authenticator
 from nvflare.private.fed.app.client import client_train
 from nvflare.private.fed.app.utils import version_check
 from nvflare.private.fed.client.admin import FedAdminAgent
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+
+from dpcape.site.vault.client import LISTENER_VARIABLE
 
 _REMOVED = {
     "ShellCommandProcessor",
@@ -44,6 +50,21 @@ def amend() -> None:
         return dispatch(self, request)
 
     FedAdminAgent._dispatch_request = from_server
+    if LISTENER_VARIABLE in os.environ:
+        _listen_on(int(os.environ.pop(LISTENER_VARIABLE)))
+
+
+def _listen_on(inherited: int) -> None:
+    """Have FLARE's server for the site's own jobs take an inherited socket, which listens, for the one it made."""
+    os.set_inheritable(inherited, False)
+
+    def bind(self: Any) -> None:
+        self.socket.close()
+        self.socket = socket.socket(fileno=os.dup(inherited))
+        self.server_address = self.socket.getsockname()
+
+    TcpStreamServer.server_bind = bind
+    TcpStreamServer.server_activate = lambda self: None
 
 
 def main() -> None:

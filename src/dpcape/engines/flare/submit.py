@@ -66,8 +66,9 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
             after = _watch(coordination, job, run.log, listen or _ignore)
         except KeyboardInterrupt:
             coordination.cancel(job)
-            run.log("charging", site="any", note="cancelled while it ran")
-            _keep_releases_of(coordination, job, run)
+            # Until its end is noted the job is open, so that a crash here repeats nothing.
+            if _take_cancelled(coordination, job, run).get("may_be_charged", True):
+                run.log("charging", site="any", note="cancelled while it ran")
             run.log("ended", job=job)
             raise TransportError(
                 "The run gave no result because it was cancelled. The job was stopped; sites already "
@@ -145,14 +146,16 @@ def _keep_releases(fetched: Path, run: RunFolder) -> None:
     draft.replace(place)
 
 
-def _keep_releases_of(coordination: Coordination, job: str, run: RunFolder) -> None:
-    """Fetch the releases of a job that was cancelled, if FLARE gives them within a few seconds."""
+def _take_cancelled(coordination: Coordination, job: str, run: RunFolder) -> dict[str, Any]:
+    """Fetch the releases of a job that was cancelled, if FLARE gives them within seconds; return its own record."""
     end = time.monotonic() + _CANCEL_SECONDS
     with tempfile.TemporaryDirectory() as place, contextlib.suppress(TransportError, OSError):
         while not coordination.is_over(job) and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
-        _conclude(coordination, job, Path(place))
+        _, outcome = _conclude(coordination, job, Path(place))
         _keep_releases(Path(place), run)
+        return outcome
+    return {}
 
 
 def _require_computed(status: str, outcome: dict[str, Any]) -> None:

@@ -24,7 +24,9 @@ _MOST_BYTES = 2**20
 
 @dataclass(frozen=True)
 class SiteKit:
-    """A kit as it came from the coordinator; nothing in it decides what the site may do.
+    """A kit as it came from the coordinator: certificates, and the server's address.
+
+    The address decides which port the engine may connect to, on every machine. So the steward confirms it.
 
     Attributes
     ----------

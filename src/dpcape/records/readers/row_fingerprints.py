@@ -52,6 +52,22 @@ def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
     return {layout: np.sort(np.array(kept, dtype=np.uint64)) for layout, kept in found.items()}
 
 
+def column_names(path: Path) -> tuple[tuple[str, ...], int]:
+    """Return the names of a data set's columns, none if they have no names, and their number."""
+    file = _readable(path)[0]
+    name = file.name.lower()
+    if name.endswith(_TABLES):
+        names = tuple((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(file).names())
+        return names, len(names)
+    if name.endswith((".npz", ".npy")):
+        arrays = mapped_arrays(file)
+        if set(arrays) >= SPARSE_ARRAYS:
+            return (), int(arrays["shape"][1])
+        widths = [int(np.prod(array.shape[1:])) for array in arrays.values() if array.ndim >= 2]
+        return ((), max(widths)) if widths else (tuple(arrays), len(arrays))
+    return (), next((cells.shape[1] for _, cells in _layouts(file)), 0)
+
+
 def _readable(path: Path) -> list[Path]:
     """Return the files of a data set that hold records; a folder may hold others beside them."""
     files = [file for file in data_files(path) if file.name[0] != "." or file == path]

@@ -52,9 +52,7 @@ class ZygoteReport(msgspec.Struct, frozen=True, kw_only=True):
     is_confined: bool
 
 
-ZYGOTE_FILTER = Filter(
-    network=False, pairs=True, denied=("execve", "execveat", "connect", "bind", "listen", "accept", "accept4")
-)
+ZYGOTE_FILTER = Filter(network=False, pairs=True, denied=("execve", "connect", "bind", "accept", "accept4"))
 
 
 class Zygote:

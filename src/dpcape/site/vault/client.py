@@ -13,6 +13,8 @@ import socket
 import threading
 
 LINE_VARIABLE = "DPCAPE_VAULT_LINE"
+# Descriptor of the socket on which the engine's own processes find each other; it listens already.
+LISTENER_VARIABLE = "DPCAPE_ENGINE_LISTENER"
 # A reply is its length, with the highest bit set if the vault closes the line after it, and then the reply.
 REPLY_LENGTH_BYTES = 8
 LAST_REPLY = 1 << 63

@@ -19,7 +19,10 @@ from dpcape.site.vault.sandbox import clean_environment
 
 
 class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Name, identity, places, the key the engine needs for TLS, and packages whose code may run in sandboxes."""
+    """Name, identity, places, the key the engine needs for TLS, and packages whose code may run in sandboxes.
+
+    ``confirmed`` is the server that the steward confirmed last, HOST:PORT, or empty.
+    """
 
     name: str
     fingerprint: str
@@ -27,14 +30,19 @@ class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
     secret_files: list[str]
     tls_key: str
     packages: list[str] = []
+    confirmed: str = ""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Which folder, whether the kit is its own, and the settings to note in its ledger."""
+    """Which folder, whether the kit is its own, and the settings to note in its ledger.
+
+    They are noted only if the steward confirmed the server in them: now (``confirms``) or before.
+    """
 
     folder: str
     kit: str
     settings: dict[str, Any]
+    confirms: bool = False
 
 
 def facts_of(question: Question) -> SiteFacts:
@@ -53,7 +61,12 @@ def facts_of(question: Question) -> SiteFacts:
     for package in packages:
         # It may have been replaced since it was allowed.
         require_inert(package)
-    place.note_serving(question.settings)
+    last = place.last_served()
+    # Rows of earlier versions were noted without asking.
+    confirmed = str(last["server"]) if last.get("confirmed") else ""
+    if question.confirms or confirmed == question.settings["server"]:
+        confirmed = str(question.settings["server"])
+        place.note_serving({**question.settings, "confirmed": True})
     encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     files = [place.keys / "identity.key", place.keys / "ledger.head", place.path / "ledger.sqlite"]
     return SiteFacts(
@@ -63,6 +76,7 @@ def facts_of(question: Question) -> SiteFacts:
         secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
         tls_key=key.private_bytes(*encoding).decode("ascii"),
         packages=packages,
+        confirmed=confirmed,
     )
 
 

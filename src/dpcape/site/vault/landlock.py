@@ -40,15 +40,14 @@ class Rules:
     ----------
     read, execute, write : tuple of Path
         Files, or folders with everything below them. ``write`` includes reading, making and removing.
-    connect, bind : tuple of int
-        TCP ports.
+    connect : tuple of int
+        TCP ports of any machine. None can be bound.
     """
 
     read: tuple[Path, ...] = ()
     execute: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     connect: tuple[int, ...] = ()
-    bind: tuple[int, ...] = ()
 
 
 @cache
@@ -84,8 +83,7 @@ def restrict(rules: Rules, *, at_most: int | None = None) -> int:
             for path in paths:
                 _allow(ruleset, path, rights & files)
         if version >= 4:
-            _allow_ports(ruleset, rules.connect, _CONNECT)
-            _allow_ports(ruleset, rules.bind, _BIND)
+            _allow_ports(ruleset, rules.connect)
         no_new_privileges()
         _check(_libc().syscall(_RESTRICT, ruleset, 0))
     finally:
@@ -128,9 +126,9 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         os.close(descriptor)
 
 
-def _allow_ports(ruleset: int, ports: Iterable[int], right: int) -> None:
+def _allow_ports(ruleset: int, ports: Iterable[int]) -> None:
     for port in ports:
-        _check(_libc().syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", right, port), 0))
+        _check(_libc().syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", _CONNECT, port), 0))
 
 
 def _check(result: int) -> int:

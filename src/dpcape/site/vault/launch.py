@@ -35,7 +35,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Arguments to this Python.
     work : str
         The only folder the engine may write.
-    connect, bind : list of int
+    connect : list of int
         TCP ports.
     environment : dict
         Variables beside the allowed ones.
@@ -52,7 +52,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     command: list[str]
     work: str
     connect: list[int]
-    bind: list[int]
     environment: dict[str, str]
     probes: Probes
     confined: bool = True
@@ -77,7 +76,6 @@ def engine_sandbox(launch: Launch) -> Sandbox:
         execute=interpreter_paths(),
         write=(Path(launch.work), Path("/dev/null")),
         connect=tuple(launch.connect),
-        bind=tuple(launch.bind),
     )
     return Sandbox(rules, Filter(network=True), LIMITS, most_abi=launch.most_abi, with_seccomp=launch.with_seccomp)
 

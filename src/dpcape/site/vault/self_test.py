@@ -5,11 +5,15 @@ Nothing is changed by an attempt that succeeds, except the mode of a file made f
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import platform
 import socket
 import stat
+import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +24,13 @@ from dpcape.core.errors import TransportError
 
 _IO_URING_SETUP = 425
 _SECONDS = 2.0
+_INOTIFY_ALL = 0xFFF
+_FANOTIFY_BY_ID, _FANOTIFY_ADD, _FANOTIFY_CHANGES, _HERE = 0x200, 1, 0x2 | 0x8000000, -100
+# Machine code that ends a process with code 0, and the architecture's number in a program's header.
+_END_AT_ONCE = {
+    "x86_64": (62, bytes.fromhex("31ff b83c000000 0f05")),
+    "aarch64": (183, bytes.fromhex("000080d2 a80b80d2 010000d4")),
+}
 
 
 class NotSeparated(TransportError):
@@ -34,7 +45,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     secret_files : list of str
         Files that must not be opened: keys, ledger, records.
     folder : str
-        A folder that must not be listed.
+        A folder that must not be listed or watched.
     decoy : str
         A file beside the keys whose mode must not be changed.
     vault : int
@@ -68,6 +79,8 @@ def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
     return {
         **made,
         "list the folder": lambda: os.listdir(probes.folder),
+        "watch the folder": lambda: _watched(probes.folder),
+        "watch the folder through fanotify": lambda: _watched_by_fanotify(probes.folder),
         "change a file's mode": lambda: _changed_mode(probes.decoy),
         "signal the vault": lambda: os.kill(probes.vault, 0),
         "look at the vault's process": lambda: _opened(f"/proc/{probes.vault}/status", os.O_RDONLY),
@@ -75,9 +88,12 @@ def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
         "connect elsewhere": lambda: _connected(socket.AF_INET, ("127.0.0.1", probes.port)),
         "reach the steward's page": lambda: _connected(socket.AF_INET, ("127.0.0.1", probes.page)),
         "use UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close(),
+        "listen on a port that the kernel chooses": _listening,
         "use io_uring": _io_uring,
         "write the Python environment": lambda: _opened(probes.package, os.O_WRONLY),
         "run a shell": _shell,
+        "run a program from memory": _run_from_memory,
+        "run a program by its descriptor": _run_by_descriptor,
     }
 
 
@@ -122,3 +138,72 @@ def _io_uring() -> None:
 
 def _shell() -> None:
     subprocess.run(["/bin/sh", "-c", "exit 0"], check=True, timeout=10)
+
+
+def _watched(folder: str) -> None:
+    """Have the kernel report what happens in a folder, with the names of files: Landlock has no rule for it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watcher = _made(libc.inotify_init1(os.O_CLOEXEC))
+    try:
+        _made(libc.inotify_add_watch(watcher, os.fsencode(folder), _INOTIFY_ALL))
+    finally:
+        os.close(watcher)
+
+
+def _watched_by_fanotify(folder: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    watcher = _made(libc.fanotify_init(_FANOTIFY_BY_ID, os.O_RDONLY))
+    try:
+        changes = ctypes.c_uint64(_FANOTIFY_CHANGES)
+        _made(libc.fanotify_mark(watcher, _FANOTIFY_ADD, changes, _HERE, os.fsencode(folder)))
+    finally:
+        os.close(watcher)
+
+
+def _listening() -> None:
+    """Listen without binding: the kernel then chooses a port on every address, and asks no rule about ports."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as line:
+        line.listen()
+
+
+def _run_from_memory() -> None:
+    """Run a program that no folder holds, so that no rule about folders is about it."""
+    program = os.memfd_create("self-test", 0)
+    try:
+        os.write(program, _smallest_program())
+        subprocess.run([f"/proc/self/fd/{program}"], pass_fds=(program,), check=True, timeout=10)
+    finally:
+        os.close(program)
+
+
+def _run_by_descriptor() -> None:
+    """Run this Python, which may be run by its path, through a call that names none."""
+    program = os.open(sys.executable, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(OSError):
+                os.execve(program, [sys.executable, "-I", "-S", "-c", ""], {})
+            os._exit(1)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise PermissionError("the program did not run")
+    finally:
+        os.close(program)
+
+
+def _smallest_program() -> bytes:
+    """Return an executable file that ends with code 0."""
+    if platform.machine() not in _END_AT_ONCE:
+        raise OSError("no program is known for this architecture")
+    machine, code = _END_AT_ONCE[platform.machine()]
+    start, size = 0x400000, 64 + 56 + len(code)
+    kind = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
+    head = struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, start + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, start, start, size, size, 0x1000)
+    return kind + head + segment + code
+
+
+def _made(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result

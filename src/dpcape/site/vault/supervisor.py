@@ -23,16 +23,16 @@ from typing import Any
 import msgspec
 
 from dpcape.core.errors import TransportError
-from dpcape.site.page_port import page_port
 from dpcape.site.vault.accounts import Account, Accounts
-from dpcape.site.vault.client import LINE_VARIABLE
+from dpcape.site.vault.client import LINE_VARIABLE, LISTENER_VARIABLE
+from dpcape.site.vault.guarded import MUST_SUCCEED_OUTSIDE, Elsewhere, Guarded
 from dpcape.site.vault.launch import GO, Launch, Report
 from dpcape.site.vault.log_lines import Say
 from dpcape.site.vault.modes import NONE, Mode
 from dpcape.site.vault.processes import adopt_descendants, end_descendants, pass_on, reap
 from dpcape.site.vault.sandbox import clean_environment
-from dpcape.site.vault.self_test import NotSeparated, Probes
-from dpcape.site.vault.server import SELF_TEST_FILE, VaultSettings
+from dpcape.site.vault.self_test import NotSeparated
+from dpcape.site.vault.server import VaultSettings
 from dpcape.site.vault.start import start_vault
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _CALM_SECONDS = 1.0, 60.0, 300.0
@@ -51,7 +51,7 @@ class Engine:
     command : callable
         Returns the interpreter's arguments, given the work folder.
     prepare : callable
-        Fills a new work folder, given the folder and a free port for the engine's own use.
+        Fills a new work folder, given the folder and the port on which its processes find each other.
     connect : tuple of int
         Ports of other machines that the engine needs.
     environment : mapping
@@ -63,21 +63,6 @@ class Engine:
     prepare: Callable[[Path, int], None]
     connect: tuple[int, ...]
     environment: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """What must stay out of the engine's reach: files, and the folders they are in."""
-
-    folder: Path
-    keys: Path
-    secret_files: tuple[Path, ...]
-
-    def under(self, readable: list[str]) -> list[str]:
-        """Return guarded paths that lie below a path which the engine may read."""
-        places = [Path(entry).resolve() for entry in readable]
-        guarded = [self.folder, self.keys, *self.secret_files]
-        return [str(path) for path in guarded if any(path.resolve().is_relative_to(place) for place in places)]
 
 
 @dataclass(frozen=True)
@@ -131,7 +116,10 @@ class Supervisor:
         self._zygote: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
-        """Serve until a signal comes or the engine ends by itself; return the exit code."""
+        """Serve until a signal comes; return the exit code. However the engine ends, it is started again.
+
+        An attacker who owns the engine can end it, with any code. The steward alone ends the site.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
         adopt_descendants()
@@ -140,13 +128,13 @@ class Supervisor:
             while True:
                 begun = time.monotonic()
                 what = self._outcome()
-                if self._is_over(what):
+                if self._is_told_to_end():
                     return 0
                 if time.monotonic() - begun > _CALM_SECONDS:
                     pause = _FIRST_PAUSE
                 self._warn(f"{what}; vault and engine start again in {pause:g} s")
                 self._rest(pause)
-                if self._is_over():
+                if self._is_told_to_end():
                     return 0
                 pause = min(2 * pause, _LONGEST_PAUSE)
         finally:
@@ -168,8 +156,8 @@ class Supervisor:
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
 
-    def _is_over(self, what: str = "") -> bool:
-        return self._ending or what == "engine ended"
+    def _is_told_to_end(self) -> bool:
+        return self._ending
 
     def _rest(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -189,18 +177,19 @@ class Supervisor:
 
     def _serve_once(self, work: Path) -> str:
         """Start the pair and watch it; return what ended it."""
-        port = _free_port()
-        self._engine.prepare(work, port)
-        _hand_over(work, self._serving.accounts.engine)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs:
+        # The engine's own processes meet here. It cannot listen by itself: the kernel would choose a port for a socket
+        # without one, on every address, and Landlock is not asked.
+        with ours, theirs, socket.create_server(("127.0.0.1", 0)) as listener:
+            self._engine.prepare(work, int(listener.getsockname()[1]))
+            _hand_over(work, self._serving.accounts.engine)
             vault = self._start_vault(ours)
-            engine = self._start_engine(work, port, theirs, vault.pid)
+            engine = self._start_engine(work, listener, theirs, vault.pid)
         self._say(self._serving.mode.line)
         while not self._ending:
             code = engine.poll()
             if code is not None:
-                return "engine ended" if code == 0 else f"the engine ended with code {code}"
+                return f"the engine ended with code {code}"
             if vault.poll() is not None:
                 return f"the vault ended with code {vault.returncode}"
             time.sleep(_GLANCE)
@@ -209,7 +198,7 @@ class Supervisor:
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
         serving = self._serving
-        with _Elsewhere(serving) as elsewhere:
+        with Elsewhere(serving.guarded) as elsewhere:
             vault, self._zygote = start_vault(
                 serving.settings,
                 control,
@@ -221,17 +210,19 @@ class Supervisor:
             )
         return vault
 
-    def _start_engine(self, work: Path, port: int, line: socket.socket, vault: int) -> subprocess.Popen[bytes]:
-        with _Elsewhere(self._serving) as elsewhere:
+    def _start_engine(
+        self, work: Path, listener: socket.socket, line: socket.socket, vault: int
+    ) -> subprocess.Popen[bytes]:
+        with Elsewhere(self._serving.guarded) as elsewhere:
             probes = elsewhere.probes(vault)
             launch = Launch(
                 command=self._engine.command(work),
                 work=str(work),
-                connect=[*self._engine.connect, port],
-                bind=[port],
+                connect=[*self._engine.connect, int(listener.getsockname()[1])],
                 environment={
                     **self._engine.environment,
                     LINE_VARIABLE: str(line.fileno()),
+                    LISTENER_VARIABLE: str(listener.fileno()),
                     "HOME": str(work),
                     "TMPDIR": str(work / "tmp"),
                 },
@@ -241,7 +232,7 @@ class Supervisor:
             )
             if not self._is_tested:
                 self._control(launch)
-            engine, report = self._launched(launch, line)
+            engine, report = self._launched(launch, (line.fileno(), listener.fileno()))
         try:
             self._judge(report)
         except NotSeparated:
@@ -252,13 +243,13 @@ class Supervisor:
         engine.stdin.close()
         return engine
 
-    def _launched(self, launch: Launch, line: socket.socket) -> tuple[subprocess.Popen[bytes], Report]:
+    def _launched(self, launch: Launch, lines: tuple[int, ...]) -> tuple[subprocess.Popen[bytes], Report]:
         engine = subprocess.Popen(
             [self._engine.python, "-I", "-m", "dpcape.site.vault.launch"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=(line.fileno(),),
+            pass_fds=lines,
             env=clean_environment(),
             cwd=launch.work,
             start_new_session=True,
@@ -280,7 +271,7 @@ class Supervisor:
         )
         report = _report_of(outside, msgspec.structs.replace(launch, confined=False))
         outside.wait(_START_SECONDS)
-        missing = sorted(set(_MUST_SUCCEED_OUTSIDE) - set(report.succeeded))
+        missing = sorted(set(MUST_SUCCEED_OUTSIDE) - set(report.succeeded))
         if missing:
             raise NotSeparated(
                 f"The self-test is not valid because an attempt failed outside the sandbox too: {missing[0]}. "
@@ -305,58 +296,6 @@ class Supervisor:
                 f"Nothing is served because {under[0]!r} lies in a folder that the engine reads. Move it elsewhere, "
                 "outside the Python environment and the engine's work folder."
             )
-
-
-_MUST_SUCCEED_OUTSIDE = (
-    "read secret 1",
-    "write secret 1",
-    "list the folder",
-    "change a file's mode",
-    "signal the vault",
-    "look at the vault's process",
-    "use a Unix socket",
-    "connect elsewhere",
-    "reach the steward's page",
-    "use UDP",
-    "run a shell",
-)
-
-
-class _Elsewhere:
-    """What the self-test tries to reach: listening ports and a Unix socket."""
-
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
-        self._place = Path(tempfile.mkdtemp(prefix="dpcape-probe-"))
-
-    def __enter__(self) -> _Elsewhere:
-        self._place.chmod(0o711)
-        self._tcp = socket.create_server(("127.0.0.1", 0))
-        # Stands in for the steward's page where that is not served now.
-        self._page = socket.create_server(("127.0.0.1", 0))
-        self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._unix.bind(str(self._place / "probe"))
-        self._unix.listen()
-        (self._place / "probe").chmod(0o666)
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._tcp.close()
-        self._page.close()
-        self._unix.close()
-        shutil.rmtree(self._place, ignore_errors=True)
-
-    def probes(self, vault: int) -> Probes:
-        return Probes(
-            secret_files=[str(path) for path in self._serving.guarded.secret_files],
-            folder=str(self._serving.guarded.folder),
-            decoy=str(self._serving.guarded.keys / SELF_TEST_FILE),
-            vault=vault,
-            unix=str(self._place / "probe"),
-            port=int(self._tcp.getsockname()[1]),
-            page=page_port(self._serving.guarded.folder) or int(self._page.getsockname()[1]),
-            package=str(Path(__file__).resolve()),
-        )
 
 
 def _report_of(process: subprocess.Popen[bytes], launch: Launch) -> Report:
@@ -384,11 +323,6 @@ def _hand_over(work: Path, account: Account) -> None:
         return
     for path in (work, *work.rglob("*")):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -111,6 +111,7 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "landlock_restrict_self": (446, 446),
     "seccomp": (317, 277),
     "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
     "pidfd_open": (434, 434),
     "pidfd_send_signal": (424, 424),
     "sendmsg": (46, 211),
@@ -152,8 +153,10 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "getxattr": (191, 8),
     "lgetxattr": (192, 9),
     "chdir": (80, 49),
+    "inotify_init": (253, None),
     "inotify_init1": (294, 26),
     "inotify_add_watch": (254, 27),
+    "inotify_rm_watch": (255, 28),
     "read": (0, 63),
     "write": (1, 64),
     "readv": (19, 65),
@@ -204,7 +207,8 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "getrlimit": (97, 163),
 }
 
-# Refused with EPERM: reach into other processes, mounts, the machine, attributes of files, System V memory and queues.
+# Refused with EPERM: reach into other processes, mounts, the machine, attributes of files, System V memory and queues,
+# and what Landlock has no rule for: watching files, listening on a port of the kernel's choice, a program without path.
 DENIED = (
     "unshare",
     "setns",
@@ -238,8 +242,16 @@ DENIED = (
     "chroot",
     "name_to_handle_at",
     "open_by_handle_at",
+    "inotify_init",
+    "inotify_init1",
+    "inotify_add_watch",
+    "inotify_rm_watch",
     "fanotify_init",
     "fanotify_mark",
+    "listen",
+    "memfd_create",
+    "memfd_secret",
+    "execveat",
     "quotactl",
     "quotactl_fd",
     "statmount",

@@ -155,8 +155,8 @@ def _analyses(rng: np.random.Generator) -> dict[str, tuple[Callable[[], Records]
 
     return {
         "Mean": (plain, Mean(**budget)),
-        "PCA": (plain, PCA(3, **budget)),
-        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **budget)),
+        "PCA": (plain, PCA(3, **budget, center=False)),
+        "CCA": (lambda: views(X[:, :10], X[:, 10:], bounds=(1.0, 1.0)), CCA(2, **budget, center=False)),
         "LinearRegression": (lambda: labelled(X, y, bound=1.0, response=(0, 1)), LinearRegression(**budget)),
         "LogisticRegression": (classes, LogisticRegression(**budget)),
         "MixtureModel": (plain, MixtureModel(2, noise_variance=0.04, **budget)),

@@ -129,7 +129,7 @@ def _correlation_kept(directions: Directions, task_: Task) -> float:
 def _fitted(sites: Sites, protocol: Protocol, task_: Task, epsilon: float, seed: int) -> tuple[Directions, CCA]:
     records = {name: views(*held, bounds=(VIEW_BOUND, VIEW_BOUND)) for name, held in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol, accept_large_delta=True)
-    model = CCA(task_.options["pairs"].n_components, epsilon=epsilon, delta=task_.delta).fit(federation)
+    model = CCA(task_.options["pairs"].n_components, epsilon=epsilon, delta=task_.delta, center=False).fit(federation)
     return (model.x_weights_, model.y_weights_), model
 
 

@@ -107,7 +107,9 @@ def joint_ica(
     """
     sites = {"CAPE": series.sites(), "exact": series.sites(), "local": series.sites()[:1], "pooled": [series.arrays]}
     held = {
-        f"site{i}": subjects(part, bound=series.bound, unit=unit, rows_per_subject=max(map(len, part)))
+        f"site{i}": subjects(
+            part, bound=series.bound, unit=unit, rows_per_subject=max(map(len, part)), n_features=part[0].shape[1]
+        )
         for i, part in enumerate(sites[scheme])
     }
     protocol = {"CAPE": Cape(n_colluding=N_COLLUDING), "exact": Exact()}.get(scheme, Independent())

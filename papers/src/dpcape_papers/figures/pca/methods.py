@@ -32,7 +32,7 @@ def _federation(sites: Mapping[str, FloatArray], protocol: Protocol, seed: int) 
 
 
 def _fitted(sites: Mapping[str, FloatArray], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
-    model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta)
+    model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta, center=False)
     model.fit(_federation(sites, protocol, seed))
     return MethodResult(model.components_, model.guarantee_.epsilon if protocol.adds_noise else None)
 
