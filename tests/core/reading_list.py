@@ -18,8 +18,8 @@ HEAD = """\
 
 What must be right for a guarantee to hold, in the order in which it reads best. It imports nothing else of dpcape.
 Plans, estimators and reports are not trusted: a site computes every scale itself, from its own code and public facts.
-Besides this folder, a guarantee rests on the statistics that a study names (`statistics/`, each with the proof of its diameter)
-and on clipping and reading (`records/`, `schema/`); that records stay at a site rests on `site/` too.
+Besides this folder, a guarantee rests on the statistics that a study names (`statistics/`, each with the proof of its
+diameter) and on clipping and reading (`records/`, `schema/`); that records stay at a site rests on `site/` too.
 
 This page is generated (`python tests/core/reading_list.py`); `tests/core` holds it to the code. Lines are
 lines of code, without comments and documentation.
