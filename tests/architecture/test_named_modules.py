@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dpcape"
+CORE = SOURCE / "core"
 PARTS = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py") and not path.name.startswith("_")}
+# Names without "core." are of its own files too.
+NAMED = PARTS | {path.stem for path in CORE.iterdir() if path.suffix in ("", ".py") and not path.name.startswith("_")}
 FILE = re.compile(r"[\w./-]*\w\.py\b(?!\w)")
 # Names in double back quotes or in a role, such as ``planning.measures`` or :func:`dpcape.steward.serve`.
 DOTTED = re.compile(r"`~?((?:\w+\.)+\w+)(?:\(\))?`")
@@ -31,7 +34,8 @@ def file_exists(name: str) -> bool:
 
 def module_exists(dotted: str) -> bool:
     """Whether a path of modules exists, and the last of them has the word that follows it."""
-    place, words = SOURCE, dotted.removeprefix("dpcape.").split(".")
+    words = dotted.removeprefix("dpcape.").split(".")
+    place = SOURCE if dotted.startswith("dpcape.") or words[0] in PARTS else CORE
     while words and (place / words[0]).is_dir():
         place /= words.pop(0)
     module = place / f"{words[0]}.py" if words else place / "__init__.py"
@@ -44,7 +48,7 @@ def module_exists(dotted: str) -> bool:
 
 def named_modules(text: str) -> list[str]:
     names = [name for name in DOTTED.findall(text) if not name.endswith(DATA)]
-    return [name for name in names if name.split(".")[0] in {"dpcape", *PARTS}]
+    return [name for name in names if name.split(".")[0] in {"dpcape", *NAMED}]
 
 
 @pytest.mark.parametrize("part", sorted(PARTS | {""}))

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dpcape.core.noise import Replay, _derived
 from dpcape.core.protocols.cape import agreement
 from dpcape.core.protocols.dealt_noise import answer_of, box_context, key_statement, root_of
-from dpcape.core.protocols.secure_session import request_digest
+from dpcape.core.protocols.protocol import request_digest
 from dpcape.core.secure_sum import box, offers
 from dpcape.core.secure_sum.certificate_request import request_statement
 from dpcape.core.secure_sum.config import Config
@@ -27,7 +27,7 @@ from dpcape.core.secure_sum.graph import masking_graph
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.core.secure_sum.keystream import masked
 from dpcape.core.secure_sum.links import Links, _hello_body, _session_id
-from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, reliance, self_key, statement
 from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.site.chain_head import Head, _slot
 from dpcape.site.cohorts import RowStore
@@ -81,11 +81,11 @@ VECTORS: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "secure sum, self-mask": (
         lambda: self_key(KEY, offers.SUM, epoch_digest=OTHER, round=1, size=3),
-        "6f8bf5ff2d2cfbdef6ffb95093ddacd6",
+        "f009dabb5f5d0c0a334e017d0bc544c8",
     ),
     "secure sum, cover": (
         lambda: self_key(KEY, offers.COVER, epoch_digest=OTHER, round=1, size=3),
-        "33e8f037b1606592c5f7b7c3e994b7fd",
+        "d3a59b8814bb2453ef15e4ac9ddc43b9",
     ),
     "secure sum, pair mask": (
         lambda: pair_key(
@@ -97,6 +97,14 @@ VECTORS: dict[str, tuple[Callable[[], bytes], str]] = {
         "ac941109f779aa371dcfe92bc83ce66b",
     ),
     "secure sum, acceptance": (lambda: acceptance(KEY, "lyon"), "7fdb4baf69f45afc6d10fcc169cbf1c6"),
+    "secure sum, reliance": (
+        lambda: reliance(KEY, round=1, context=OTHER, site="lyon"),
+        "338105db73204e945f9052672e6a269a",
+    ),
+    "secure sum, bound self-mask": (
+        lambda: self_key(KEY, offers.SUM, epoch_digest=OTHER, round=1, size=3, bound=KEY),
+        "1fdea5f1cbbad6e0eda71c092d1e7eb7",
+    ),
     "secure sum, survivors": (
         lambda: statement(KEY, round=1, summed=True, covered=False, context=OTHER, survivors=SITES),
         "2119beec1ba2d82edab04d45ac83e250",
@@ -109,8 +117,8 @@ VECTORS: dict[str, tuple[Callable[[], bytes], str]] = {
         "648eafb802f574da7094ab8b62384fb9",
     ),
     "request": (lambda: request_digest(REQUEST), "2fbaaf5c80bf1166580c50fe1861999e"),
-    "agreement of cape": (lambda: agreement(REQUEST, SITES, np.arange(3)), "ff62e16d46bb1148456b71636f87f8ef"),
-    "dealt noise, context": (lambda: box_context(KEY, 1, "lyon", SITES), "ca2e459fc28225e5469727354b5fd244"),
+    "agreement of cape": (lambda: agreement(REQUEST, 2, SITES, np.arange(3)), "1cc8561514a7943ba1bce133d3c3e95f"),
+    "dealt noise, context": (lambda: box_context(KEY, 1, OTHER, "lyon", SITES), "804e68b6c35e1f7f8cb05d08d7877e10"),
     "dealt noise, key": (lambda: key_statement(KEY, "lyon", OTHER), "12f15868d318a64dbf6afca4e8e5df90"),
     "dealt noise, root": (lambda: root_of({"lyon": KEY, "oslo": OTHER}), "e5e4480b3493ab315f7b2b037e4efe9c"),
     "dealt noise, check": (lambda: answer_of(np.arange(5), 3, KEY, OTHER), "4a03f918212e01c4f89841b4ef5c8a8e"),
@@ -128,7 +136,7 @@ VECTORS: dict[str, tuple[Callable[[], bytes], str]] = {
 # Bytes with a meaning, labels of transcripts, and texts that name a form and its version.
 LABELS = [
     "'dpcape box key 2\\x00'",
-    "'dpcape dealt 4\\x00'",
+    "'dpcape dealt 5\\x00'",
     "'dpcape dealt root\\x00'",
     "'dpcape factor release 1'",
     "'dpcape ledger 1'",
@@ -139,7 +147,7 @@ LABELS = [
     "'dpcape site 1'",
     "'dpcape study 1'",
     "b'child'",
-    "b'dpcape agreement 2'",
+    "b'dpcape agreement 3'",
     "b'dpcape dealt check\\x00'",
     "b'dpcape head 1 '",
     "b'dpcape kept releases 1\\n'",
@@ -164,6 +172,7 @@ LABELS = [
     "digest pair",
     "digest pair mask",
     "digest recover",
+    "digest relied on",
     "digest retry",
     "digest self",
     "digest session",

@@ -93,7 +93,7 @@ class KMeans(FederatedEstimator):
 
     Privacy
     -------
-    ``n_iter`` releases of :func:`~dpcape.statistics.cluster_sums`: sums and sizes of all clusters jointly, diameter 2
+    ``n_iter`` releases of ``cluster_sums``: sums and sizes of all clusters jointly, diameter 2
     B, which is the diameter of the sums alone. In many columns mean and second moment (35% of mu^2), ``n_iter``
     rounds in few coordinates (45%) and one in all columns (20%): rows are recentred and then shortened to a length
     that follows from the first release, r, and the diameter is 2 r. With ``clip`` a histogram of the lengths of the

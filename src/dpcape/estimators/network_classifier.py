@@ -89,7 +89,7 @@ class NetworkClassifier(FederatedEstimator):
 
     Privacy
     -------
-    ``n_iter`` releases of :func:`~dpcape.statistics.network_gradient` (``linear_gradient`` without hidden units,
+    ``n_iter`` releases of ``network_gradient`` (``linear_gradient`` without hidden units,
     ``deep_gradient`` with several hidden layers), diameter 2 clip, each with the same share of mu^2; composition is
     exact. Gradients are clipped after the feature map is applied. The weights sent to the sites depend on earlier
     releases only.

@@ -70,7 +70,7 @@ class TorchClassifier(FederatedEstimator):
 
     Privacy
     -------
-    ``n_iter`` releases of :func:`~dpcape.statistics.module_gradient`, diameter 2 clip, each with the same share of
+    ``n_iter`` releases of ``module_gradient``, diameter 2 clip, each with the same share of
     mu^2; composition is exact. The guarantee is conditional: the module must treat each record by itself and keep
     nothing of it. It is applied to single records; layers that mix records (batch normalisation) or are random
     (dropout) are refused, and a search with synthetic records tries to refute the rest.

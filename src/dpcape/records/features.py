@@ -50,9 +50,9 @@ class Features:
     bound : float or None
         Largest Euclidean norm of a row, already checked; None for the largest that the ranges allow.
     ranges : Ranges or None
-        See `dpcape.schema.Schema.of`; None takes the numbers as they are.
+        See `dpcape.schema.schema.Schema.of`; None takes the numbers as they are.
     missing : object
-        See `dpcape.schema.Schema.with_missing`.
+        See `dpcape.schema.schema.Schema.with_missing`.
     feature_names : sequence of str or None
         Names of the raw columns.
     invalid : str
