@@ -117,8 +117,6 @@ PCA = Analysis(
         ),
     ),
     measure="energy_lost",
-    sections=("spectrum", "components"),
-    results=("eigenvalues", "loadings"),
     audit=(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
         AuditCase("centred-pca", {"n_components": 1, "center": True}, "rows", 3),

@@ -96,8 +96,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         click.echo("Rehearsal on synthetic records: no data file was opened, nothing was charged.")
     if sys.stdout.isatty():
         _print_card(folder)
-    # Some analyses have a table of their own, as papers print it.
-    click.echo(model.to_text() if hasattr(model, "to_text") else model.results().to_text())
+    click.echo(model.to_text())
     _print_verdicts(verdicts)
     click.echo(f"Guarantee: {guarantee['sentence']}")
     click.echo(f"Figures: {folder.path / 'results.csv'}, results.json; methods for a paper: methods.md")

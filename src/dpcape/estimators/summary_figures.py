@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from dpcape.arrays import FloatArray
+from dpcape.estimators.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
 from dpcape.facts import PublicColumn
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
@@ -28,7 +29,6 @@ from dpcape.postprocessing.group_summaries import (
     shown_counts,
     size_interval,
 )
-from dpcape.report.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
 from dpcape.statistics.cells import CATEGORY, encoding
 
 

@@ -18,9 +18,10 @@ from dpcape.pages.numbers import round_up
 from dpcape.privacy.ledger import spent_epsilon
 from dpcape.protocols.registry import protocol_of
 from dpcape.report.methods import methods_text, references
-from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
-from dpcape.report.page import ReportSection, Table, write_page
+from dpcape.report.model_sections import arrays_section, result_sections, verdict_section
+from dpcape.report.page import ReportSection, write_page
 from dpcape.report.release_sections import noise_section, round_sections
+from dpcape.tables import Table
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
@@ -36,7 +37,6 @@ def write_run_page(run: RunFolder) -> None:
     """Write ``report.html`` of a run whose result is saved."""
     study, model, members = run.study(), run.model(), run.participants()
     guarantee = model.guarantee_
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_page(
         run.path / "report.html",
         title=f"{study.name}: {study.description.in_words}",
@@ -50,7 +50,7 @@ def write_run_page(run: RunFolder) -> None:
             *_warned(model),
             *_repeats(run, guarantee),
             *verdict_section(model.verdicts_),
-            *model_sections(model, names, inside=_mask(run), shape=study.data.shape),
+            *result_sections(model.result(), inside=_mask(run), shape=study.data.shape),
             *round_sections(model.releases_),
         ],
         details=[
@@ -59,7 +59,7 @@ def write_run_page(run: RunFolder) -> None:
             *_audited(run),
             *_not_warned(model),
             _cite(model, guarantee),
-            arrays_section(model),
+            arrays_section(model.fitted_arrays()),
         ],
         data=_data(run, model, members),
     )
@@ -232,7 +232,6 @@ def _mask(run: RunFolder) -> BoolArray | None:
 
 def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Participant]) -> dict[str, object]:
     study = run.study()
-    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted if hasattr(model, name)}
     return {
         "study": study.name,
         "digest": study.digest(),
@@ -249,5 +248,7 @@ def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Parti
         "warnings": list(getattr(model, "warnings_", [])),
         "verdicts": [msgspec.to_builtins(verdict) for verdict in model.verdicts_],
         # Longer arrays are in model.npz only.
-        "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},
+        "result": {
+            name: array.tolist() for name, array in model.fitted_arrays().items() if array.size <= _LARGEST_ARRAY
+        },
     }
