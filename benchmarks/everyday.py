@@ -28,7 +28,7 @@ from dpcape import (
     table,
     views,
 )
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 NUMBERS = [f"x{number}" for number in range(5)]
 # Below one over the number of records of the largest study.

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from timing import cpu_times, show
 
-from dpcape.noise import OsNoise
+from dpcape.core.noise import OsNoise
 
 N_DRAWS = 1_000_000
 SCALES = {"2^24": 2.0**24, "2^30": 2.0**30}

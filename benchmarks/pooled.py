@@ -15,7 +15,7 @@ from sklearn import decomposition
 from timing import cpu_times, show
 
 from dpcape import CCA, PCA, Cape, Federation, in_process, rows, views
-from dpcape.noise import OsNoise
+from dpcape.core.noise import OsNoise
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 SYRK = {"float64": dsyrk, "float32": ssyrk}

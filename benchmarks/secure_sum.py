@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 from timing import cpu_times, show
 
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.fixed_point import from_ring, to_ring
-from dpcape.secure_sum.identity import Identity
-from dpcape.secure_sum.masking import retry_sum
-from dpcape.secure_sum.session import Session
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.fixed_point import from_ring, to_ring
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.secure_sum.masking import retry_sum
+from dpcape.core.secure_sum.session import Session
 
 Words = NDArray[np.uint64]
 PIECE_BYTES = 262_144

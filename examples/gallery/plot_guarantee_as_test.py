@@ -9,8 +9,8 @@ rate of false alarms it bounds the rate of hits.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.inference import most_hits
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy.inference import most_hits
 
 DELTA = 1e-5
 false_alarms = np.linspace(0, 1, 201)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpcape import Federation, Independent, Ledger, Mean, Replay, in_process, rows
-from dpcape.errors import LedgerRefused
+from dpcape.core.errors import LedgerRefused
 
 # %%
 # The charge is written before records are read. A refused study costs nothing.

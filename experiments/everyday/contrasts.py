@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from scipy.stats import binomtest
 
 from dpcape import Cape, Federation, Independent, MassUnivariate, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.adjusted_contrasts import false_discovery_rates
 
 Vector = NDArray[np.float64]

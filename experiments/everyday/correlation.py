@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, multivariate_normal, norm
 
 from dpcape import Cape, Correlation, Federation, Independent, Replay, in_process, rows, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 Vector = NDArray[np.float64]
 DELTA = 1e-5

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpcape import Cape, Cox, Federation, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 Vector = NDArray[np.float64]
 DELTA = 1e-5

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Federation, Harmonise, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 Vector = NDArray[np.float64]
 DELTA = 1e-5

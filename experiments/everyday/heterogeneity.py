@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import binom
 
 from dpcape import Federation, Heterogeneity, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 DELTA = 1e-5
 FAMILY = 0.01

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpcape import PLS, Exact, Federation, Independent, Replay, in_process, views
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 Vector = NDArray[np.float64]
 DELTA = 1e-5

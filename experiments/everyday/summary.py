@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, gamma, norm
 
 from dpcape import Cape, Federation, Independent, Replay, Summary, in_process, table
-from dpcape.errors import DpcapeWarning
-from dpcape.facts import PublicColumn
+from dpcape.core.errors import DpcapeWarning
+from dpcape.core.facts import PublicColumn
 from dpcape.statistics.cells import encoding
 
 Vector = NDArray[np.float64]

@@ -18,7 +18,7 @@ from harmonise import DELTA, connectivity, explained_by_site, simulated
 from numpy.typing import NDArray
 
 from dpcape import CCA, PCA, Cape, Federation, Replay, in_process, rows, views
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 Vector = NDArray[np.float64]
 PATH = Path(__file__).with_suffix(".json")

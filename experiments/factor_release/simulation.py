@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.errors import ConvergenceWarning
+from dpcape.core.errors import ConvergenceWarning
 from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.data.factor import simulate
 

@@ -15,7 +15,7 @@ import numpy as np
 from run import DELTA, PROTOCOLS
 
 from dpcape import Federation, JointICA, Replay, in_process, subjects
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
 from dpcape.postprocessing.ica_bases import cosine_basis
 from dpcape.report.map_plots import matched_maps, plot_maps

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.datasets import sources
-from dpcape.errors import UtilityWarning
 from dpcape.metrics import gain_index
-from dpcape.privacy.gaussian import mu_of
 
 DELTA = 1e-5
 # Kind of sources, components, people, time points, epsilon.

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
+from dpcape.core.errors import UtilityWarning
 from dpcape.datasets import SimulatedFmri, simulated_fmri
-from dpcape.errors import UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
 from dpcape.postprocessing.ica_bases import cosine_basis
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import CCA, Federation, Independent, LinearRegression, Replay, in_process, labelled, views
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import explained_share
 
 Vector = NDArray[np.float64]

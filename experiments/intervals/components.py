@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpcape import CCA, PCA, Cape, Federation, Independent, Mean, Replay, in_process, rows, views
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.estimators.scaling import private_scaling
 from dpcape.postprocessing.scaling import Scaling
 

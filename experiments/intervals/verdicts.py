@@ -35,7 +35,7 @@ from dpcape import (
     rows,
     subjects,
 )
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.verdicts import DETERMINED
 
 FILE = Path(__file__).with_name("verdicts.json")

@@ -18,10 +18,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 import dpcape
 from dpcape import Federation, Independent, Replay, documents, in_process, labelled, rows, subjects, views
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.datasets import sources
-from dpcape.errors import UtilityWarning
 from dpcape.metrics import captured_ratio, gain_index, log_loss, match_components, squared_loss
-from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.figures.tensor import simulated

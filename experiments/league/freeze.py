@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 from experiments.league import contests, rivals
 
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.metrics import captured_ratio, match_components
-from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.figures.tensor import simulated
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpcape import Cape, Federation, Independent, LinearRegression, LogisticRegression, Replay, in_process, labelled
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 FILE = Path(__file__).with_name("federated.json")
 DELTA = 1e-5

@@ -17,8 +17,8 @@ from experiments.regression.sums import SumRounds
 from numpy.typing import NDArray
 
 from dpcape.analyses import regression as settings
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.estimators import regression_rounds as solver
-from dpcape.privacy.gaussian import mu_of
 
 Vector = NDArray[np.float64]
 N_ITER = 24

@@ -18,7 +18,7 @@ from experiments.regression.run import clipped
 from numpy.typing import NDArray
 
 from dpcape import Federation, Independent, LinearRegression, LogisticRegression, Replay, in_process, labelled
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import explained_share
 
 Vector = NDArray[np.float64]

@@ -28,7 +28,7 @@ from dpcape import (
     Replay,
     in_process,
 )
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import log_loss, squared_loss
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.published import regression as published

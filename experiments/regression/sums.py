@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import labelled
-from dpcape.statistics.statistic import build
+from dpcape.core.statistic import build
 
 Vector = NDArray[np.float64]
 

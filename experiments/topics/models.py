@@ -18,7 +18,7 @@ from dpcape import (
     in_process,
     rows,
 )
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import component_error
 from dpcape_papers.figures.tensor import simulated
 from dpcape_papers.figures.tensor.simulated import NOISE_VARIANCE, mixture_bound

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import normalized_mutual_info_score
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, TopicModel, documents, in_process
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 
 matplotlib.use("Agg")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dpcape import Federation, Independent, MixtureModel, Replay, in_process, rows
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import component_error, match_components
 
 N_RECORDS, DELTA, FIRST_SEED = 100_000, 1e-5, 5000

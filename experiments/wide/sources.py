@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from dpcape import Cape, Cosines, Federation, JointICA, in_process, subjects
-from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeWarning
 
 SHAPE, N_SOURCES, N_RUNS, EPSILON, DELTA = (32, 32), 5, 4, 2.0, 1e-6
 BASIS = Cosines(np.ones(SHAPE), (8, 8))

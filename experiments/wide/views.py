@@ -22,8 +22,8 @@ import numpy as np
 from volumes import DELTA, IN_VOXELS, N_MAPS, SHAPE, factor, peak_memory, write_volumes
 
 from dpcape import CCA, Cape, Cosines, Federation, Independent, in_process, views
-from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeWarning
 
 N_PAIRS, N_NUMBERS, N_DRAWS = 5, 20, 3
 CORRELATIONS = np.array([0.8, 0.7, 0.6, 0.5, 0.4])

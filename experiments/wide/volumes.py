@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 
 from dpcape import PCA, Cape, Cosines, Federation, Independent, in_process, rows
-from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeWarning
 
 SHAPE, N_MAPS, DELTA, BOUND = (40, 48, 40), 20, 1e-6, 1.25
 IN_VOXELS = 0.3

@@ -12,9 +12,9 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from verdict_search import about
 
-from dpcape.privacy.gaussian import delta_of, mu_of
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.independent import Independent
+from dpcape.core.privacy.gaussian import delta_of, mu_of
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Experiment, RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, row

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from made_experiments import failing, made, squares
 
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape_papers.experiments import registry
 from dpcape_papers.experiments.cache import key_of
 from dpcape_papers.experiments.comparison import load_method

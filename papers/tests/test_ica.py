@@ -8,8 +8,8 @@ import matplotlib
 import numpy as np
 import pytest
 
+from dpcape.core.privacy.gaussian import compose, epsilon_of
 from dpcape.metrics import gain_index
-from dpcape.privacy.gaussian import compose, epsilon_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, row

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpcape.privacy.gaussian import delta_of, epsilon_of
+from dpcape.core.privacy.gaussian import delta_of, epsilon_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.metrics import gain_index
-from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.published.ica import RETRACTED, cape_djica, djica, dp_djica, moments_claim, wishart_delta
 
 SETTING = {"epsilon_round": 0.5, "delta_round": 1e-2, "n_sites": 4, "n_colluding": 1, "delta": 1e-5}

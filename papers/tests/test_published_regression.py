@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dpcape.errors import InvalidParameter
-from dpcape.privacy.gaussian import delta_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import delta_of
 from dpcape_papers.published.regression import (
     JOINT_NORMALISED,
     LINEAR_SENSITIVITIES,

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import chi2
 from verdict_search import about
 
-from dpcape.errors import InvalidParameter
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import Method, MethodResult
 from dpcape_papers.experiments.data import DataFolder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpcape import LinearRegression, LogisticRegression
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import squared_loss
 from dpcape.schema.schema import Schema
 from dpcape_papers.baselines import regression as baselines

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Federation, Independent, Replay, in_process, rows
-from dpcape.privacy.gaussian import mu_of
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.statistics.moments import second_moment
 from dpcape_papers.experiments import registry
 from dpcape_papers.experiments.data import DataFolder

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from made_experiments import dying, failing, made, slow, squares
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape_papers.experiments.cache import Cache
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Experiment, RunSetting

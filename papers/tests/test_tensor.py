@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from verdict_search import about
 
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.metrics import component_error
-from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dpcape._version import __version__
+from dpcape.core._version import __version__
 
 # Imported on first use: a site needs neither estimators nor scikit-learn.
 _WHERE = {
@@ -16,16 +16,16 @@ _WHERE = {
         "schema.schema": "Schema",
         "site.in_process": "in_process",
         "federation.federation": "Federation",
-        "protocols.cape": "Cape",
-        "protocols.secure_sum": "SecureSum",
-        "protocols.independent": "Independent",
-        "protocols.dealer": "Dealer",
-        "protocols.exact": "Exact",
-        "noise": "Replay",
+        "core.protocols.cape": "Cape",
+        "core.protocols.secure_sum": "SecureSum",
+        "core.protocols.independent": "Independent",
+        "core.protocols.dealer": "Dealer",
+        "core.protocols.exact": "Exact",
+        "core.noise": "Replay",
         "analyses.scaling": "Quantile",
         "statistics.bases": "Atlas Template",
         "statistics.cosines": "Cosines",
-        "privacy.ledger": "Ledger",
+        "core.privacy.ledger": "Ledger",
         "estimators.mean": "Mean",
         "estimators.pca": "PCA",
         "estimators.polynomial_loss": "PolynomialLoss",
@@ -55,6 +55,13 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from dpcape.analyses.scaling import Quantile
+    from dpcape.core.noise import Replay
+    from dpcape.core.privacy.ledger import Ledger
+    from dpcape.core.protocols.cape import Cape
+    from dpcape.core.protocols.dealer import Dealer
+    from dpcape.core.protocols.exact import Exact
+    from dpcape.core.protocols.independent import Independent
+    from dpcape.core.protocols.secure_sum import SecureSum
     from dpcape.estimators.cca import CCA
     from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
     from dpcape.estimators.correlation import Correlation
@@ -79,13 +86,6 @@ if TYPE_CHECKING:
     from dpcape.estimators.topic_model import TopicModel
     from dpcape.estimators.torch_classifier import TorchClassifier
     from dpcape.federation.federation import Federation
-    from dpcape.noise import Replay
-    from dpcape.privacy.ledger import Ledger
-    from dpcape.protocols.cape import Cape
-    from dpcape.protocols.dealer import Dealer
-    from dpcape.protocols.exact import Exact
-    from dpcape.protocols.independent import Independent
-    from dpcape.protocols.secure_sum import SecureSum
     from dpcape.records import labelled, rows, views
     from dpcape.records.readers.sql import sql
     from dpcape.records.typed_table import table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 
 DRAWN = 30
 """Largest number of figures that a forest plot draws."""

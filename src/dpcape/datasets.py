@@ -12,8 +12,8 @@ import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 
 KINDS = ("garch", "laplace", "heterogeneous")
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.kinds import Subjects
 from dpcape.records.readers.nifti import voxel_names
 from dpcape.records.words_and_series import subjects

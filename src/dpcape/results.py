@@ -18,8 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import FloatArray
 from dpcape.charts import Chart
+from dpcape.core.arrays import FloatArray
 from dpcape.tables import Table, interval, short, tex
 
 NAN = math.nan

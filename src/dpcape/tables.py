@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 NOT_ESTIMABLE = "not estimable"
 """What stands for an interval that is bounded on neither side."""

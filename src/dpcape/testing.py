@@ -1,19 +1,19 @@
 """Checks for authors of statistics and losses: run them in your own tests.
 
 The checks search for synthetic records that refute what a statistic or a loss states. They raise
-:class:`~dpcape.errors.InvalidParameter` with the distance they found. Passing proves nothing: a guarantee that rests on
-code outside dpcape stays conditional.
+:class:`~dpcape.core.errors.InvalidParameter` with the distance they found. Passing proves nothing: a guarantee that
+rests on code outside dpcape stays conditional.
 """
 
 from __future__ import annotations
 
-from dpcape.facts import PublicFacts
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic, PublicValue
 from dpcape.site.pair_search import Effort
 from dpcape.site.statistic_laws import LawReport, require_laws
 from dpcape.statistics.block_search import require_separate_records
 from dpcape.statistics.losses import loss_of
 from dpcape.statistics.polynomials import PolynomialCoefficients, checked_diameter
-from dpcape.statistics.statistic import AnyStatistic, PublicValue
 
 __all__ = ["LawReport", "check_loss", "check_statistic"]
 

@@ -34,6 +34,6 @@ def test_examples_run_as_printed() -> None:
 
 def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder()
-    for name in ("dpcape.estimators.pca", "dpcape.federation.federation", "dpcape.privacy.gaussian"):
+    for name in ("dpcape.estimators.pca", "dpcape.federation.federation", "dpcape.core.privacy.gaussian"):
         tests = finder.find(importlib.import_module(name))
         assert any(test.examples for test in tests), name

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from dpcape.site.folder import SiteFolder
-from dpcape.transport.messages import Describe, Described, decode_from_site, encode
+from dpcape.core.messages import Describe, Described, decode_from_site, encode
 
 here = Path(sys.argv[1])
 (here / "lyon.csv").write_text("a,b\\n" + "0.1,0.2\\n" * 40)

@@ -38,7 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_its_files(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "dpcape/py.typed" in names
-    assert "dpcape/site/site.py" in names
+    assert "dpcape/core/site.py" in names
     packaged = {
         f"dpcape/{path.relative_to(ROOT / 'src' / 'dpcape').as_posix()}" for path in (ROOT / "src").rglob("*.html")
     }

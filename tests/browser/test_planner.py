@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from dpcape.analyses.registry import variants
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.planning.outline import outline
 from dpcape.planning.page.planner_page import write_planner
 from dpcape.study.study import Study
@@ -89,7 +89,7 @@ REHEARSED = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize("start", REHEARSED, ids=lambda start: start["analysis"])
 def test_rehearsal_runs_and_has_the_noise_of_the_page(
     planner: Any, capsys: pytest.CaptureFixture[str], start: dict[str, Any]

@@ -13,7 +13,11 @@ import pytest
 from scipy.special import erfcx
 
 from dpcape.analyses.registry import variants
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import delta_of, epsilon_of, mu_of
+from dpcape.core.privacy.ledger import Charge, spent_epsilon
+from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
+from dpcape.core.protocols.registry import make_protocol
 from dpcape.guarantee.guarantee import guarantee_of
 from dpcape.pages.numbers import round_up
 from dpcape.planning.consortium import Consortium as Setting
@@ -24,10 +28,6 @@ from dpcape.planning.measures import expected_word, measure_of
 from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
 from dpcape.planning.study_plan import plan_study, plans_of, terms_of
-from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
-from dpcape.privacy.ledger import Charge, spent_epsilon
-from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
-from dpcape.protocols.registry import make_protocol
 
 pytestmark = pytest.mark.browser
 RELATIVE = 1e-9

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.guarantee.card import card_html
 from dpcape.guarantee.card_content import card_of
 from dpcape.guarantee.card_ledger import Spent

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.privacy.ledger import Charge
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.steward.server import StewardServer
 from dpcape.study.study import Study

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from dpcape import Replay
 from dpcape.cli import main
-from dpcape.errors import DpcapeError
+from dpcape.core.errors import DpcapeError
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.runs.in_process import run_in_process
-from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.client import VaultClient
 from dpcape.site.vault.log_lines import ENGINE_MARK, ServiceLog, VaultFormatter
@@ -115,7 +115,7 @@ def logged(place: Path, ages: np.ndarray, caplog: pytest.LogCaptureFixture) -> l
     return [entry for entry in kept.entries if "may_speak_of_data" not in entry]
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_entries_are_the_same_whatever_the_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     draw = np.random.default_rng(3)
     first = logged(tmp_path / "young", draw.uniform(20, 30, 60), caplog)
@@ -141,7 +141,7 @@ bound = 1.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a vault needs Linux")
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_what_a_vault_says_of_records_is_in_its_own_log_alone(tmp_path: Path) -> None:
     """Standard error is the supervisor's, whose lines the machine's log may send anywhere."""
     data, coordinator = 0.1 * np.ones((50, 2)), Identity.generate()

@@ -11,7 +11,7 @@ import pytest
 from experiments.league import contests, page, rivals
 from experiments.league.run import added, figures, lines, stored
 
-from dpcape.privacy.gaussian import mu_of
+from dpcape.core.privacy.gaussian import mu_of
 
 ROOT = Path(__file__).parents[2]
 

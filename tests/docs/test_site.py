@@ -52,7 +52,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_paths_that_are_named_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = re.findall(r"`((?:src|tests|examples|experiments|docs|benchmarks)/[\w./-]+)`", text)
-    generated = ("docs/_build/html", "src/dpcape/protocols/")
+    generated = ("docs/_build/html", "src/dpcape/core/protocols/")
     assert [name for name in named if not (ROOT / name).exists() and not name.startswith(generated)] == []
 
 

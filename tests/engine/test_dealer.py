@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("nvflare")
 
-from dpcape.errors import LedgerRefused, ProtocolError, SiteLost
+from dpcape.core.errors import LedgerRefused, ProtocolError, SiteLost
 from dpcape.guarantee.card import card_of
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_on_federation

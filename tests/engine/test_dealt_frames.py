@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from dpcape import Dealer, Federation, Replay, rows
-from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.dealt_noise import PAD_BYTES, box_context, parts_of, root_of, signed_box
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.box import seal
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity
-from dpcape.site.site import Site
+from dpcape.core import messages as m
+from dpcape.core.errors import DpcapeError, ProtocolError
+from dpcape.core.messages import decode_from_site, encode
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.protocols.dealt_noise import PAD_BYTES, box_context, parts_of, root_of, signed_box
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.box import seal
+from dpcape.core.secure_sum.identity import SIGNATURE_BYTES, Identity
+from dpcape.core.site import Site
 from dpcape.statistics.moments import second_moment
-from dpcape.transport import messages as m
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Kind, Reply, decode_reply, signed_reply, split
-from dpcape.transport.messages import decode_from_site, encode
 from dpcape.transport.request_handler import JobBinding, RequestHandler
 from dpcape.transport.timing import Timing
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.transport import frames
 from dpcape.transport.frames import (
     Ask,

@@ -18,14 +18,14 @@ pytest.importorskip("nvflare")
 import psutil
 
 from dpcape.cli.diagnosis import examine
+from dpcape.core.errors import DpcapeError, LedgerRefused, SiteLost, TransportError, UtilityWarning
+from dpcape.core.secure_sum.fixed_point import SHORT_BYTES
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
 from dpcape.engines.flare.push_carrier import STREAMED_BYTES
-from dpcape.errors import DpcapeError, LedgerRefused, SiteLost, TransportError, UtilityWarning
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_on_federation
-from dpcape.secure_sum.fixed_point import SHORT_BYTES
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.study.study import Study

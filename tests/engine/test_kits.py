@@ -16,11 +16,11 @@ from cryptography.x509.oid import NameOID
 
 from dpcape.cli import main
 from dpcape.cli.diagnosis import examine
+from dpcape.core.errors import InvalidParameter
 from dpcape.engines.flare.config import CONTROLLER, EXECUTOR, authorization
 from dpcape.engines.flare.job import JobSettings, read_heads, write_job
 from dpcape.engines.flare.kits import FederationFolder, check_names
 from dpcape.engines.flare.workspace import SiteKit
-from dpcape.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
 from dpcape.study.study import Study
 

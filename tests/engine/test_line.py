@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
+from dpcape.core.errors import LedgerRefused, SiteLost, TransportError
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.engines.flare.live_table import table
-from dpcape.errors import LedgerRefused, SiteLost, TransportError
-from dpcape.secure_sum.identity import Identity
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus

@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("nvflare")
 
+from dpcape.core.errors import TransportError
 from dpcape.engines.flare import submit as flare_run
 from dpcape.engines.flare.admin_session import Coordination
-from dpcape.errors import TransportError
 from dpcape.runs.folder import RunFolder
 from dpcape.study.study import Study
 

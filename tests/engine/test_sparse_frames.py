@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Cape, Federation, Replay, SecureSum, in_process, rows
-from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.in_process import InProcess
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.delivery_status import DeliveryStatus

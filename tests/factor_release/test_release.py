@@ -12,7 +12,7 @@ import pytest
 from made_data import factor_data, standardised
 
 import dpcape
-from dpcape.errors import ConvergenceWarning, InvalidParameter
+from dpcape.core.errors import ConvergenceWarning, InvalidParameter
 from dpcape.factor_release.alignment import kept_spread
 from dpcape.factor_release.bundle import fit_bundle
 from dpcape.factor_release.bundle_reader import read_bundle

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Replay, rows
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.privacy.ledger import Ledger
+from dpcape.core.messages import FromSite, ToSite, decode_from_site, decode_to_site
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.statistic import Statistic
+from dpcape.core.totals import released_total
 from dpcape.site.in_process import InProcess, in_process
-from dpcape.site.totals import released_total
-from dpcape.statistics.statistic import Statistic
-from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site
 from dpcape.transport.transport import Transport
 
 SEED = 4711

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows
-from dpcape.errors import InvalidParameter, ProtocolError, UtilityWarning
-from dpcape.privacy.unused_epsilon import unused_epsilons
+from dpcape.core.errors import InvalidParameter, ProtocolError, UtilityWarning
+from dpcape.core.privacy.unused_epsilon import unused_epsilons
 from dpcape.study.study import Study
 
 SIZES = {"lima": 400, "lyon": 900, "oslo": 300, "pune": 400}

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Replay, SecureSum, in_process, rows
-from dpcape.errors import DpcapeError, ProtocolError
-from dpcape.privacy.calibration import plan_release
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.secure_session import EPOCH_ROUNDS
+from dpcape.core import messages as m
+from dpcape.core.errors import DpcapeError, ProtocolError
+from dpcape.core.messages import decode_from_site, decode_to_site, encode
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.secure_session import EPOCH_ROUNDS
+from dpcape.core.statistic import Statistic
 from dpcape.site.in_process import InProcess
 from dpcape.statistics.moments import first_moments, second_moment
-from dpcape.statistics.statistic import Statistic
-from dpcape.transport import messages as m
-from dpcape.transport.messages import decode_from_site, decode_to_site, encode
 
 from .lines import LosingLine, Loss, example_rows, line_of
 

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Replay
-from dpcape.errors import ProtocolError
-from dpcape.protocols.dealt_noise import PAD_BYTES, box_context, key_statement, parts_of
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.box import BoxKey
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
-from dpcape.transport import messages as m
-from dpcape.transport.messages import decode_from_site, encode
+from dpcape.core import messages as m
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import decode_from_site, encode
+from dpcape.core.protocols.dealt_noise import PAD_BYTES, box_context, key_statement, parts_of
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.box import BoxKey
+from dpcape.core.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 
 SITES = ("lima", "lyon", "oslo")
 SIGNERS = {site: Identity.from_private_bytes(bytes([number] * 32)) for number, site in enumerate(SITES, 1)}

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dpcape import Dealer, Federation, Replay, in_process, rows
-from dpcape.arrays import IntArray
-from dpcape.errors import ProtocolError
-from dpcape.noise import NoiseSource
-from dpcape.protocols import dealt_noise
-from dpcape.protocols.dealt_noise import MODULUS, checksum, pads, sums_to_zero
-from dpcape.protocols.noise_dealer import NoiseDealer
+from dpcape.core import messages as m
+from dpcape.core.arrays import IntArray
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import decode_from_site, encode
+from dpcape.core.noise import NoiseSource
+from dpcape.core.protocols import dealt_noise
+from dpcape.core.protocols.dealt_noise import MODULUS, checksum, pads, sums_to_zero
+from dpcape.core.protocols.noise_dealer import NoiseDealer
 from dpcape.site.in_process import InProcess
 from dpcape.statistics.moments import second_moment
-from dpcape.transport import messages as m
-from dpcape.transport.messages import decode_from_site, encode
 
 from .lines import example_rows
 

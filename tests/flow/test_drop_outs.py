@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Cape, Dealer, Federation, Independent, SecureSum
-from dpcape.errors import ProtocolError, SiteLost
+from dpcape.core.errors import ProtocolError, SiteLost
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.federation.allowance import Allowance
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.moments import second_moment
 
 from .lines import LosingLine, Loss, exact_steps, example_rows, line_of, own_noise
@@ -164,7 +164,7 @@ def test_round_secrets_are_renewed(
     protocol: Cape | SecureSum, losses: list[Loss], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With epochs of two rounds, five releases need three epochs; a site lost at the renewal is left out."""
-    monkeypatch.setattr("dpcape.protocols.secure_session.EPOCH_ROUNDS", 2)
+    monkeypatch.setattr("dpcape.core.protocols.secure_session.EPOCH_ROUNDS", 2)
     line = line_of(FIVE, losses)
     private = open_allowance(line, protocol, n=5)
     statistic = second_moment(private._federation.facts)
@@ -228,7 +228,7 @@ def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
     assert len(release.survivors) == 8
     # Aggregate = mean over the survivors + their own noise.
     terms = federation.terms(**BASIC)
-    from dpcape.privacy.calibration import plan_release
+    from dpcape.core.privacy.calibration import plan_release
 
     statistic = second_moment(federation.facts)
     plan = plan_release(terms, 0, statistic, SEVEN_OF_TEN)

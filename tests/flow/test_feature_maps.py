@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, NetworkClassifier, Replay, in_process, labelled
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.feature_maps import _MAPS, FeatureMap, feature_map, known_map
 from dpcape.statistics.gradients import linear_gradient
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, KMeans, Replay, in_process, rows
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.clusters import cluster_sums, reduced_cluster_sums
 
 Vector = NDArray[np.float64]

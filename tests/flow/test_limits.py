@@ -11,10 +11,10 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Independent, Ledger, in_process, rows
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core import limits
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.fourth_moments import fourth_moment
 from dpcape.statistics.moments import second_moment
-from dpcape.transport import limits
 
 WIDE = 60_000
 

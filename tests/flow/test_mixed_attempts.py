@@ -10,15 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape import Cape, Federation, Replay, in_process, rows
-from dpcape.protocols import cape
-from dpcape.protocols.cape import agreement
-from dpcape.protocols.secure_session import words_of
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.fixed_point import from_ring, to_ring
-from dpcape.secure_sum.masking import retry_sum
-from dpcape.secure_sum.session import Session
-from dpcape.statistics.moments import first_moments
-from dpcape.transport.messages import (
+from dpcape.core.messages import (
     Array,
     Correct,
     Draw,
@@ -32,6 +24,14 @@ from dpcape.transport.messages import (
     Vector,
     public_arrays,
 )
+from dpcape.core.protocols import cape
+from dpcape.core.protocols.cape import agreement
+from dpcape.core.protocols.secure_session import words_of
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.fixed_point import from_ring, to_ring
+from dpcape.core.secure_sum.masking import retry_sum
+from dpcape.core.secure_sum.session import Session
+from dpcape.statistics.moments import first_moments
 
 SITES = ("lima", "lyon", "oslo", "rome")
 VICTIM, OTHERS = SITES[0], SITES[1:]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from dpcape import Cape, Exact, Federation, Independent, MixtureModel, Replay, documents, in_process, rows
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import component_error, match_components
 from dpcape.statistics.mixture_steps import mixture_step
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dpcape import Cape, Exact, Federation, Independent, NetworkClassifier, Replay, in_process, labelled
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.gradients import DeepGradient, deep_gradient, layers_of, n_weights, network_gradient
 
 Vector = NDArray[np.float64]

@@ -29,7 +29,7 @@ from dpcape import (
     rows,
     views,
 )
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.core.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 
 COLUMNS = {
     "age": {"range": (20, 90), "unit": "years", "missing": 55},

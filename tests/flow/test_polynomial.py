@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcape import Cape, Exact, Federation, Independent, PolynomialLoss, Replay, in_process, labelled, rows
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.estimators.polynomial_loss import minimise_in_ball
-from dpcape.facts import PublicFacts
 from dpcape.postprocessing.polynomial import PackedPolynomial
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.monomials import monomials, multiplicities, powers

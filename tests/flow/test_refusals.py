@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
-from dpcape.errors import AllowanceExceeded, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.calibration import plan_release
-from dpcape.privacy.terms import ProtocolSettings, Terms
-from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum.identity import Identity
-from dpcape.site.site import Site
+from dpcape.core import messages as m
+from dpcape.core.errors import AllowanceExceeded, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.messages import decode_from_site, encode
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.privacy.terms import ProtocolSettings, Terms
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.statistics.moments import first_moments, second_moment
-from dpcape.transport import messages as m
-from dpcape.transport.messages import decode_from_site, encode
 
 from .lines import LosingLine, example_rows, line_of
 

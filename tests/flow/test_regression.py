@@ -23,7 +23,7 @@ from dpcape import (
     labelled,
     rows,
 )
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import log_loss, squared_loss
 from dpcape.statistics.regression_moment import regression_moment
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, SecureSum, in_process, rows
-from dpcape.noise import NoiseSource, Replay
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.noise import NoiseSource, Replay
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.statistics.moments import first_moments
 
 from .lines import Loss, example_rows, line_of

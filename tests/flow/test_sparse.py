@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from dpcape import Cape, Federation, SecureSum
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.protocols.secure_session import session_config
-from dpcape.secure_sum.graph import masking_graph
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.protocols.secure_session import session_config
+from dpcape.core.secure_sum.graph import masking_graph
 from dpcape.statistics.moments import second_moment
 
 from .lines import LosingLine, Loss, example_rows, line_of

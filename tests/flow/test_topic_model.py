@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from sklearn.base import clone
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, TopicModel, documents, in_process, rows
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import component_error, match_components
 from dpcape.statistics.packing import pack, pack_tensor
 from dpcape.statistics.word_moments import word_pairs, word_triples

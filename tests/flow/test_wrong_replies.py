@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Ledger, Replay, SecureSum, in_process, rows
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.noise import NoiseSource
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum.identity import Identity
+from dpcape.core import messages as m
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.messages import decode_from_site, decode_to_site, encode
+from dpcape.core.noise import NoiseSource
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.site.in_process import InProcess
-from dpcape.site.site import Site
 from dpcape.statistics.moments import second_moment
-from dpcape.transport import messages as m
-from dpcape.transport.messages import decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Transport
 
 from .lines import LosingLine, example_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ HERE = Path(__file__).parent
 ELSEWHERE = {"plans": 1e-12, "wire": 1e-9, "fits": 1e-5}
 # Even so, iterations may amplify what compilers do.
 CLOSE_FITS = 1e-9
-# Another version of the JavaScript engine may round exponentials and logarithms otherwise.
-CLOSE_SCRIPTS = 1e-12
-ABOUT = {"engine", "arithmetic"}
+ABOUT = {"arithmetic"}
 
 
 def arithmetic() -> str:
@@ -46,7 +43,6 @@ def _digests(folder: Path) -> Any:
 # Numbers, bytes and names: these stay.
 LASTING: dict[str, Callable[[Path], Any]] = {
     "plans": lambda folder: plans.plans(),
-    "scripts": plans.script_plans,
     "studies": lambda folder: fixed.studies(),
     "wire": lambda folder: wire.wire(),
     "forms": lambda folder: wire.forms(),
@@ -63,11 +59,6 @@ WORDS: dict[str, Callable[[Path], Any]] = {
     "steward": pages.steward,
 }
 FAMILIES = {**LASTING, **WORDS}
-
-
-def has_node() -> bool:
-    """Tell whether the page's scripts can be run."""
-    return shutil.which("node") is not None
 
 
 def computed(family: str, folder: Path) -> Any:
@@ -111,8 +102,6 @@ def difference(family: str, was: Any, now: Any) -> str:
         relative = ELSEWHERE[family]
         if family == "wire":
             was, now = _without_digests(was), _without_digests(now)
-    if family == "scripts" and was["engine"] != now["engine"]:
-        relative = CLOSE_SCRIPTS
     # Refusals are compared by their class.
     ignored = ABOUT | ({"text"} if family in ("plans", "studies") else set())
     return _difference(was, now, family, relative, ignored)

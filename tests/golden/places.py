@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dpcape import errors
 from dpcape.analyses.registry import variants
 from dpcape.cli import main
+from dpcape.core import errors, messages
+from dpcape.core.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.registry import make_protocol
+from dpcape.core.statistic import _KNOWN as KNOWN_STATISTICS
+from dpcape.core.statistic import load_all
 from dpcape.guarantee.card import Spent, card_html, card_of, card_text
 from dpcape.planning.consortium import Consortium as Setting
-from dpcape.planning.page.planner_page import write_planner
-from dpcape.planning.planned import options_of, releases_of
+from dpcape.planning.planned import releases_of
 from dpcape.planning.study_plan import plan_study
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.registry import make_protocol
 from dpcape.runs import folder as run_folder
 from dpcape.runs.in_process import run_in_process
 from dpcape.site import hash_chain
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.statistics.moments import first_moments, second_moment
-from dpcape.statistics.statistic import _KNOWN as KNOWN_STATISTICS
-from dpcape.statistics.statistic import load_all
 from dpcape.steward.pages import Pages
 from dpcape.study.study import Study
-from dpcape.transport import messages
-from dpcape.transport.messages import FromSite, ToSite, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
 # A family that is renewed by itself must find what all of them together load.
@@ -33,14 +31,11 @@ PLANNED = variants()
 statistic_names = Study.statistics
 # Modules that ask what time it is, by the name `datetime`.
 CLOCKS = (hash_chain, run_folder)
-# The function of the planner page that plans a study.
-PLAN_FUNCTION = "planStudy"
 
 __all__ = [
     "CLOCKS",
     "KNOWN_STATISTICS",
     "PLANNED",
-    "PLAN_FUNCTION",
     "Ceiling",
     "Charge",
     "FromSite",
@@ -63,11 +58,9 @@ __all__ = [
     "main",
     "make_protocol",
     "messages",
-    "options_of",
     "plan_study",
     "releases_of",
     "run_in_process",
     "second_moment",
     "statistic_names",
-    "write_planner",
 ]

@@ -25,7 +25,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.release import Release
 from dpcape.statistics import Extent, Statistic, known
-from dpcape.statistics.extent import rounding_in_blocks
+from dpcape.core.extent import rounding_in_blocks
 from .more import scaled
 
 try:

@@ -10,15 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dpcape.errors import LedgerRefused
-from dpcape.protocols.dealt_noise import key_statement
-from dpcape.secure_sum.box import BoxKey
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.messages import Deal, DealerDescribed, Dealt, Describe, Refused, decode_from_site, encode
+from dpcape.core.protocols.dealt_noise import key_statement
+from dpcape.core.secure_sum.box import BoxKey
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.server import VaultSettings, study_opener
 from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, Reply, signed, split
-from dpcape.transport.messages import Deal, DealerDescribed, Dealt, Describe, Refused, decode_from_site, encode
 
 from .test_vault import COORDINATOR, ROGUE, Vault
 

@@ -21,13 +21,14 @@ import pytest
 
 from dpcape import Federation, in_process, rows
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.errors import InvalidParameter
-from dpcape.noise import Replay
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.noise import Replay
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.totals import released_total
 from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.workers import Workers, start_zygote
 from dpcape.site.foreign.zygote import ZygoteSettings
-from dpcape.site.totals import released_total
 from dpcape.site.vault import start
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import VaultClient
@@ -36,7 +37,6 @@ from dpcape.site.vault.processes import descendants
 from dpcape.site.vault.self_test import NotSeparated, attempts, succeeded
 from dpcape.site.vault.server import LOG_FILE, VaultSettings
 from dpcape.site.vault.supervisor import Engine, Guarded, Serving, Supervisor
-from dpcape.statistics.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
 from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, Reply, decode_reply, signed
 from dpcape.transport.transport import Transport

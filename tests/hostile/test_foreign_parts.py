@@ -12,11 +12,11 @@ import pytest
 from tests.site_folder.parts_package import PACKAGE, forget, install
 
 from dpcape import Federation, in_process, labelled
-from dpcape.noise import Replay
+from dpcape.core.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
+from dpcape.core.noise import Replay
+from dpcape.core.totals import released_total
 from dpcape.records.kinds import Records
 from dpcape.site.foreign.workers import Workers, start_zygote
-from dpcape.site.totals import released_total
-from dpcape.statistics.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
 
 from .test_foreign_code import DATA, Served, Site
 

@@ -17,14 +17,8 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, Independent, Mean
-from dpcape.errors import DpcapeError
-from dpcape.privacy.calibration import plan_release
-from dpcape.privacy.terms import Terms
-from dpcape.site.folder import SiteFolder
-from dpcape.site.vault.processes import adopt_descendants, descendants, end_descendants
-from dpcape.statistics.moments import first_moments, second_moment
-from dpcape.study.study import Study
-from dpcape.transport.messages import (
+from dpcape.core.errors import DpcapeError
+from dpcape.core.messages import (
     FromSite,
     Open,
     Request,
@@ -34,6 +28,12 @@ from dpcape.transport.messages import (
     encode,
     public_arrays,
 )
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.privacy.terms import Terms
+from dpcape.site.folder import SiteFolder
+from dpcape.site.vault.processes import adopt_descendants, descendants, end_descendants
+from dpcape.statistics.moments import first_moments, second_moment
+from dpcape.study.study import Study
 from dpcape.transport.transport import Transport
 
 from .test_vault import COORDINATOR, STUDY, Vault, round_of

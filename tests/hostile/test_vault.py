@@ -20,14 +20,14 @@ import numpy as np
 import psutil
 import pytest
 
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.messages import Describe, Described, decode_from_site, encode
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault import server
 from dpcape.site.vault.client import VaultClient, VaultGone
 from dpcape.site.vault.server import MAX_LINES, VaultSettings
 from dpcape.study.study import Study
 from dpcape.transport.frames import Ask, Reply, decode_reply, signed, split
-from dpcape.transport.messages import Describe, Described, decode_from_site, encode
 
 COORDINATOR, ROGUE = Identity.generate(), Identity.generate()
 STUDY = """[study]

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from dpcape import Cape, Federation, Independent, in_process, rows
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import Open, Refused, decode_from_site, decode_to_site, encode
 from dpcape.engines.flare.live_table import table
-from dpcape.errors import ProtocolError
 from dpcape.site.vault.log_lines import VaultFormatter
 from dpcape.site.vault.processes import pass_on
-from dpcape.transport.messages import Open, Refused, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
 SPOOF = "x\n2026-01-01 00:00:00,000 INFO serving\r\x1b]0;title\x07\x1b[2J\u202e\u2028y"

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, rows, subjects
 from dpcape.analyses.description import Public
 from dpcape.analyses.joint_ica import least_subjects
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.datasets import simulated_fmri
-from dpcape.errors import InvalidParameter, UtilityWarning
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.privacy.gaussian import mu_of
 from dpcape.statistics.fourth_moments import fourth_moment
 
 K, SHAPE = 4, (8, 8)
@@ -72,7 +72,7 @@ def test_private_runs_find_the_maps_and_say_what_is_protected():
     assert by_subject.guarantee_.epsilon <= 20.0
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize("unit", ["record", "subject"])
 def test_every_declared_round_is_paid_for_even_if_infomax_stops_early(unit):
     simulated = simulation(n_subjects=8)

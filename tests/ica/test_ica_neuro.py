@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Atlas, Cosines, Exact, Federation, JointICA, in_process
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.neuro import mask_labels, nifti_subjects, read_mask, write_maps
 
 nibabel = pytest.importorskip("nibabel", reason="the extra 'neuro' is not installed")

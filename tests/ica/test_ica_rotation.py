@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcape.core.errors import InvalidParameter
 from dpcape.datasets import autocorrelation, garch, simulated_fmri
-from dpcape.errors import InvalidParameter
 from dpcape.metrics import gain_index, matched_correlations
 from dpcape.postprocessing.ica_bases import cosine_basis
 from dpcape.postprocessing.ica_infomax import Infomax

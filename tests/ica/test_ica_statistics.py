@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import subjects
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.messages import decode_public, public_arrays
+from dpcape.core.statistic import build
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.infomax_scores import GhostStep, infomax_scores
 from dpcape.statistics.reduced import kept_subjects
-from dpcape.statistics.statistic import build
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -22,7 +23,6 @@ from dpcape.statistics.subject_moments import (
     subject_tensor,
 )
 from dpcape.statistics.subject_scores import subject_infomax, subject_polish
-from dpcape.transport.messages import decode_public, public_arrays
 
 WIDTH, FEW = 6, 3
 BOUND = 2.0

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from dpcape import Cosines, Exact, Federation, Independent, JointICA, Replay, Template, in_process, subjects
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.statistic import build
 from dpcape.statistics.fourth_moments import fourth_moment
-from dpcape.statistics.statistic import build
 
 Vector = NDArray[np.float64]
 SHAPE, WIDE, N_SOURCES = (12, 12), 144, 3
@@ -75,7 +75,7 @@ def test_an_operator_gives_what_its_columns_give() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_maps_that_noise_would_hide_are_not_released() -> None:
     data, _ = series(400, 4)
     held = {"lyon": subjects([data], bound=2.0, unit="record")}

@@ -33,7 +33,7 @@ from dpcape.postprocessing.eigen import Spectrum, all_eigen
 from dpcape.postprocessing.largest_norms import LargestNorms, operator_norms
 from dpcape.postprocessing.verdicts import DETERMINED
 
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+quiet = pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-4
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import Exact, Federation, GroupContrast, Independent, MassUnivariate, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.ratio_intervals import of_deviation, of_divisor, of_inverse_deviation, ratio_interval
 
 LEVELS = {"levels": [0, 1]}

@@ -14,7 +14,7 @@ from experiments.everyday import contrasts as experiment
 from scipy.stats import binom
 
 from dpcape import Exact, Federation, GroupContrast, Independent, MassUnivariate, Replay, in_process, table
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.core.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 from dpcape.postprocessing.adjusted_contrasts import false_discovery_rates, shrunk_to_middle
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import Cape, Correlation, Exact, Federation, Independent, Replay, in_process, rows, table, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.correlations import CLIPPING, correlations_of, holm, sampling_variance
 
@@ -313,7 +313,7 @@ def test_bad_parameters_are_refused(change: dict[str, Any], message: str) -> Non
         Correlation(**BUDGET, **change).fit(_alone(_data(50)))
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UndeterminedWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UndeterminedWarning")
 def test_correlations_are_covered_where_few_records_vary_far_more_than_others() -> None:
     """200 data sets of unrelated columns: 176 or fewer have a probability below 1e-4 at 0.95; before, 0.80 covered."""
     inside = 0

@@ -22,13 +22,15 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from dpcape import Cape, Cox, Exact, Federation, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning, InvalidParameter
+from dpcape.core.errors import DpcapeWarning, InvalidParameter
 from dpcape.postprocessing.hazards import Baseline, baseline_of
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
 STORED = json.loads((ROOT / "experiments" / "everyday" / "cox.json").read_text("utf-8"))
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::dpcape.errors.UndeterminedWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::dpcape.core.errors.UtilityWarning", "ignore::dpcape.core.errors.UndeterminedWarning"
+)
 COLUMNS: dict[str, Any] = {
     "survival": {"time": "days", "event": "died", "range": [0, 1000]},
     "age": (20, 100),

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import Cox, Federation, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.hazard_rounds import Round
 from dpcape.postprocessing.hazards import Baseline
 from dpcape.statistics.hazard_scores import HazardMeans

@@ -32,7 +32,7 @@ from dpcape import (
     in_process,
     labelled,
 )
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.count_shifts import count_shift
 from dpcape.postprocessing.gamma_ratios import gamma_shift
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
@@ -100,7 +100,7 @@ def _counts(n_records: int, extra: float = 0.0) -> tuple[Any, Any]:
     return x, rng.poisson(np.exp(1.0 + x @ np.array([0.8, -0.5, 0.0])) * more)
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_gaussian_and_logistic_are_the_regressions_under_another_name() -> None:
     x, y = _counts(4000)
     responses = labelled(x, y, bound=1.0, response=(0, 20))
@@ -118,7 +118,7 @@ def test_gaussian_and_logistic_are_the_regressions_under_another_name() -> None:
         assert model.intercept_ == other.intercept_
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_p_values_belong_to_the_intervals(tmp_path: Path) -> None:
     x, y = _counts(8000)
     records = labelled(x, y, bound=1.0, response=(0, 30))

@@ -12,7 +12,7 @@ import pytest
 from experiments.everyday import harmonise as experiment
 
 from dpcape import Exact, Federation, Harmonise, Independent, MassUnivariate, Replay, in_process, table
-from dpcape.errors import DpcapeWarning, InvalidParameter, UtilityWarning
+from dpcape.core.errors import DpcapeWarning, InvalidParameter, UtilityWarning
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED
 
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
@@ -72,7 +72,7 @@ def test_no_more_is_left_than_is_said(n_sites: int, per_site: int, epsilon: floa
     assert failed <= 1
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_no_more_is_left_than_is_said_where_one_site_has_most_records() -> None:
     """The upper limit (95%) fails in 5 or more of 20 studies with probability below 0.003."""
     failures, shares = 0, np.r_[0.7, np.full(9, 0.3 / 9)]

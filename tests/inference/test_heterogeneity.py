@@ -31,7 +31,7 @@ from dpcape import (
     in_process,
     table,
 )
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.guarantee.card import card_of
 from dpcape.guarantee.guarantee import BY_SITE
 from dpcape.postprocessing.random_effects import random_effects, site_values
@@ -40,7 +40,9 @@ from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
 STORED = json.loads((ROOT / "experiments" / "everyday" / "heterogeneity.json").read_text("utf-8"))
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::dpcape.errors.UndeterminedWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::dpcape.core.errors.UtilityWarning", "ignore::dpcape.core.errors.UndeterminedWarning"
+)
 BUDGET: dict[str, float] = {"epsilon": 3.0, "delta": 1e-5}
 COLUMNS: dict[str, Any] = {"site": {"levels": [0, 1, 2, 3, 4]}, "value": (-5, 8), "other": (0, 1)}
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from dpcape import Federation, GroupContrast, Independent, Replay, in_process, table
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.adjusted_contrasts import Residualiser, residualiser_of, slopes_of
 from dpcape.postprocessing.group_summaries import (
     CellCounts,

@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import CCA, PCA, Cape, Exact, Federation, Independent, MultiCCA, Replay, in_process, views
-from dpcape.errors import InvalidParameter
-from dpcape.statistics.statistic import build
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import build
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 

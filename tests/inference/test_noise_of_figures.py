@@ -136,7 +136,7 @@ def test_no_noise_is_stated_where_noise_hides_the_figure() -> None:
     assert np.isnan(flat.component_noise_scale_).all()
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 def test_without_noise_and_residuals_the_interval_is_the_coefficient() -> None:
     exact = Federation(in_process({"lyon": labelled(X, LINE, bound=1.0, response=(-2, 4))}), protocol=Exact())
     for options in ({}, {"scale": "private"}):

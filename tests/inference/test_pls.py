@@ -15,7 +15,7 @@ from scipy.stats import binom
 from sklearn.cross_decomposition import PLSSVD
 
 from dpcape import PLS, Exact, Federation, Independent, Replay, in_process, views
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import PCA, Cape, Federation, Independent, KMeans, Mean, Quantile, Replay, in_process, rows, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 
 CLIP = Quantile(0.9, share=0.05)
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from dpcape import Cape, Federation, Independent, Mean, Quantile, Replay, in_process, rows, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 
 
 def _federation(X: Any, bound: float, seed: int = 4) -> Federation:

@@ -19,12 +19,12 @@ from scipy.stats import binom
 
 from dpcape import Cape, Federation, Independent, LinearRegression, LogisticRegression, Replay, in_process, labelled
 from dpcape.analyses.regression import LOGISTIC_SHARES, SPREAD_SHARE
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.statistic import build
 from dpcape.estimators.regression_rounds import Asked, Coefficients, linear_inference, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
-from dpcape.privacy.gaussian import mu_of
-from dpcape.statistics.statistic import build
 
 Vector = NDArray[np.float64]
 LEVEL = 1e-4

@@ -30,7 +30,7 @@ from dpcape import (
     labelled,
     table,
 )
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 from dpcape.postprocessing.adjusted_contrasts import Residualiser, slopes_of
 from dpcape.postprocessing.group_summaries import CellCounts, Level
 from dpcape.postprocessing.hazard_rounds import Round

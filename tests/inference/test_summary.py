@@ -20,12 +20,14 @@ from experiments.everyday import summary as cells
 from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, Replay, Summary, in_process, table
-from dpcape.errors import DpcapeWarning, InvalidParameter
+from dpcape.core.errors import DpcapeWarning, InvalidParameter
 from dpcape.postprocessing.group_summaries import CellCounts, Level, quantile_and_interval, size_interval
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::dpcape.errors.UndeterminedWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::dpcape.core.errors.UtilityWarning", "ignore::dpcape.core.errors.UndeterminedWarning"
+)
 
 
 STORED = json.loads((ROOT / "experiments" / "everyday" / "summary.json").read_text("utf-8"))

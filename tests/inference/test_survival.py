@@ -20,14 +20,16 @@ from experiments.everyday import survival as cells
 from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, KaplanMeier, LogRank, Replay, in_process, table
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.postprocessing.group_summaries import CellCounts, Level
 from dpcape.postprocessing.survival_curves import curve_of, log_rank, median_of
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5
 STORED = json.loads((ROOT / "experiments" / "everyday" / "survival.json").read_text("utf-8"))
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::dpcape.errors.UndeterminedWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::dpcape.core.errors.UtilityWarning", "ignore::dpcape.core.errors.UndeterminedWarning"
+)
 
 
 @pytest.mark.parametrize(

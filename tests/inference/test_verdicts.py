@@ -25,7 +25,7 @@ from dpcape import (
     rows,
     subjects,
 )
-from dpcape.errors import UndeterminedWarning
+from dpcape.core.errors import UndeterminedWarning
 from dpcape.estimators.gradient_rounds import gradient_of_noise
 from dpcape.estimators.kmeans import centre_errors
 from dpcape.postprocessing.verdicts import (
@@ -112,7 +112,7 @@ def test_components_found_together_are_judged_together() -> None:
     assert _words(of_clearance(["a"], 1.6, 2.2, 1.34)) == [NOT_DETERMINED]
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_neither_topics_nor_components_are_found_in_noise() -> None:
     """Documents without topics and normal rows, with little and much privacy noise: no false finding in 40 fits.
 

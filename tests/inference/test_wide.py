@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import PCA, Cosines, Federation, Independent, Replay, Template, in_process, rows
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.wide_components import kept_columns, shrunk_maps, without_noise
 
 Vector = NDArray[np.float64]

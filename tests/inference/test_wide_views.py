@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import CCA, Atlas, Cosines, Exact, Federation, Independent, Replay, in_process, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.postprocessing.wide_components import clear_directions
 from dpcape.statistics.view_bases import Columns
 

@@ -10,14 +10,14 @@ import pytest
 from scipy.stats import binomtest
 
 from dpcape import CCA, PCA, PLS, Exact, Federation, Independent, Replay, SecureSum, in_process, rows, views
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.site_centring import SiteNoise, within_sites
 from dpcape.statistics.moments import SITE_WEIGHT, MomentsBySite, SiteCentredMoments
 
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+quiet = pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
 SIZES = {"rome": 300, "lima": 500, "oslo": 200, "cork": 400}
 

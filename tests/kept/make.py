@@ -36,10 +36,10 @@ from dpcape import (
     labelled,
     rows,
 )
+from dpcape.core.messages import VERSION
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
 from dpcape.study.study import Study
-from dpcape.transport.messages import VERSION
 from dpcape.transport.transport import Passing
 
 HERE = Path(__file__).resolve().parent

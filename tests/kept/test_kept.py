@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, KMeans, LinearRegression, Mean
-from dpcape.errors import ProtocolError
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import VERSION, decode_from_site, decode_to_site, encode
+from dpcape.core.privacy.ledger import Charge
 from dpcape.federation.kept_releases import KeptReleases
-from dpcape.privacy.ledger import Charge
 from dpcape.runs.folder import RunFolder
 from dpcape.site.folder import SiteFolder
 from dpcape.study.study import Study
-from dpcape.transport.messages import VERSION, decode_from_site, decode_to_site, encode
 
 from .make import figures
 

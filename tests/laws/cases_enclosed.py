@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import rows
-from dpcape.arrays import FloatArray
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.statistic import Statistic, known
+from dpcape.core.arrays import FloatArray
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.statistic import Statistic, known
 
 from .cases_moments import _clipped
 from .statistic_case import Case

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import table
-from dpcape.facts import PublicColumn, PublicEvent, PublicFacts, TypedColumns
+from dpcape.core.facts import PublicColumn, PublicEvent, PublicFacts, TypedColumns
 from dpcape.records.from_numbers import schema_of, table_values
 
 from .statistic_case import Case

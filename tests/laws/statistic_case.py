@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.statistics.statistic import Statistic, build
+from dpcape.core.statistic import Statistic, build
 
 Vector = NDArray[np.float64]
 

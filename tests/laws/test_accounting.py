@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Cape, Dealer, Exact, Independent, Ledger, SecureSum, rows
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError, ViewUnprotected
-from dpcape.noise import LARGEST_SCALE
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError, ViewUnprotected
+from dpcape.core.noise import LARGEST_SCALE
+from dpcape.core.privacy.calibration import NoisePlans, calibrate, plan_release, target_mus, worst_exposures
+from dpcape.core.privacy.collusion import epsilons_by_colluders
+from dpcape.core.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, zcdp_delta_of
+from dpcape.core.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.calibration import NoisePlans, calibrate, plan_release, target_mus, worst_exposures
-from dpcape.privacy.collusion import epsilons_by_colluders
-from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, zcdp_delta_of
-from dpcape.privacy.integer_gap import CUTOFF, delta_tail, epsilon_gap
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
-from dpcape.protocols.protocol import Protocol
 from dpcape.statistics.moments import SecondMoment, first_moments, second_moment
 
 EPSILONS = [1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0]

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Atlas, Cosines, Template, rows
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import build
 from dpcape.statistics.bases import as_basis, as_view_bases, basis_from
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.basis_moments import of_basis
-from dpcape.statistics.statistic import build
 from dpcape.statistics.view_bases import Columns, SideBySide
 
 Vector = NDArray[np.float64]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, rows
-from dpcape.privacy.calibration import plan_release
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.cape import agreement
-from dpcape.protocols.secure_session import request_digest, session_config
+from dpcape.core.messages import Request
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.cape import agreement
+from dpcape.core.protocols.secure_session import request_digest, session_config
 from dpcape.statistics.moments import centred_moments
-from dpcape.transport.messages import Request
 
 PROTOCOL = Cape(n_colluding=1)
 SITES = ("lima", "lyon", "oslo", "rome")

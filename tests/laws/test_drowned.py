@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Cape, Federation, Independent, JointICA, Replay, in_process, subjects
-from dpcape.errors import DpcapeWarning
+from dpcape.core.errors import DpcapeWarning
 
 from .estimator_case import EstimatorCase, all_estimators
 

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpcape import Exact, Federation, in_process, labelled, rows, views
-from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.facts import PublicFacts
-from dpcape.site.totals import released_total
-from dpcape.statistics.enclosed import (
+from dpcape.core.enclosed import (
     Block,
     Enclosed,
     Enclosure,
@@ -26,6 +23,9 @@ from dpcape.statistics.enclosed import (
     clipped,
     enclosed_statistic,
 )
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicFacts
+from dpcape.core.totals import released_total
 
 from .cases_enclosed import BOUND, PUBLIC, LawsRows
 
@@ -106,7 +106,7 @@ def test_an_honest_mean_is_not_changed_by_its_blocks(block: int) -> None:
 
 
 def _here() -> Any:
-    from dpcape.statistics.enclosed import IN_THIS_PROCESS
+    from dpcape.core.enclosed import IN_THIS_PROCESS
 
     return IN_THIS_PROCESS
 

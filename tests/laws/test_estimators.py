@@ -15,15 +15,15 @@ from sklearn.exceptions import NotFittedError
 
 import dpcape
 from dpcape import PCA, Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows, views
-from dpcape.errors import InvalidParameter, SiteLost
+from dpcape.core.errors import InvalidParameter, SiteLost
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.model_files import plain_value
-from dpcape.protocols.protocol import Protocol
 
 from .estimator_case import EstimatorCase, all_estimators
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 CASES = all_estimators()
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 BASIC = (1.0, 1e-5)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import InvalidParameter
-from dpcape.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of, mu_of
-from dpcape.privacy.terms import printed_epsilon
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of, mu_of
+from dpcape.core.privacy.terms import printed_epsilon
 from dpcape.study.study import Study
 
 law = settings(max_examples=150, deadline=None, derandomize=True)

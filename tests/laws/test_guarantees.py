@@ -11,12 +11,12 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from dpcape import Cape, Independent, SecureSum, rows
+from dpcape.core.privacy.calibration import NoisePlans, plan_release, target_mus
+from dpcape.core.privacy.gaussian import compose, epsilon_of
+from dpcape.core.privacy.inference import most_hits
+from dpcape.core.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import guarantee_of
-from dpcape.privacy.calibration import NoisePlans, plan_release, target_mus
-from dpcape.privacy.gaussian import compose, epsilon_of
-from dpcape.privacy.inference import most_hits
-from dpcape.privacy.terms import Terms, check_terms, epsilon_reserve, printed_epsilon, tail_reserve
-from dpcape.protocols.protocol import Protocol
 from dpcape.statistics.moments import second_moment
 
 SITES = ("lima", "lyon", "oslo", "rome", "tours")

@@ -23,14 +23,14 @@ from dpcape import (
     subjects,
     views,
 )
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.federation.allowance import NOT_COUNTED
 from dpcape.statistics.moments import histogram, second_moment
 from dpcape.statistics.regression_moment import RegressionMoment
 
 from .statistic_case import all_cases
 
-quiet = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+quiet = pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.name}-{case.label}")

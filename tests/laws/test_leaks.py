@@ -37,12 +37,12 @@ from dpcape import (
     subjects,
     views,
 )
-from dpcape.errors import DpcapeError, DpcapeWarning, InvalidParameter, LedgerRefused
+from dpcape.core.errors import DpcapeError, DpcapeWarning, InvalidParameter, LedgerRefused
+from dpcape.core.messages import Describe, Vector, decode_from_site, decode_to_site, encode
 from dpcape.guarantee.guarantee import ALL_VALID
-from dpcape.transport.messages import Describe, Vector, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 NAN, INF = math.nan, math.inf
 
 

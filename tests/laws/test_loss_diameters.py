@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import labelled
-from dpcape.facts import PublicFacts
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.losses import LinearPredictorLoss
 
 Vector = NDArray[np.float64]

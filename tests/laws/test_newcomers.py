@@ -32,15 +32,15 @@ from dpcape import (
     subjects,
     views,
 )
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, UtilityWarning
+from dpcape.core.privacy.inference import most_hits, most_right
+from dpcape.core.privacy.ledger import Ledger
 from dpcape.factor_release.factor_release import FactorRelease
 from dpcape.factor_release.private_factor_model import PrivateFactorModel
-from dpcape.privacy.inference import most_hits, most_right
-from dpcape.privacy.ledger import Ledger
 
 from .estimator_case import EstimatorCase, all_estimators
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 CASES = all_estimators()
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}

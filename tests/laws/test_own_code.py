@@ -11,16 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import Federation, Independent, Ledger, PolynomialLoss, Replay, in_process, labelled, rows, subjects, views
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import Statistic, known
+from dpcape.core.totals import total_of
 from dpcape.site import statistic_laws
-from dpcape.site.totals import total_of
 from dpcape.statistics import block_search
-from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.losses import RecordLoss, known_loss
 from dpcape.statistics.polynomials import checked_diameter, polynomial_coefficients
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.testing import check_loss, check_statistic
 
 from .statistic_case import all_cases
@@ -39,7 +38,7 @@ class OwnMean(Statistic[Any, Vector]):
     seen: ClassVar[list[int]] = []
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 2 * bound, bound, rounding_in_blocks(n_features, bound))
 
     @property
@@ -65,7 +64,7 @@ class TooSmall(OwnMean):
     name: ClassVar[str] = "test mean, diameter 1e-3"
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 1e-3, bound, rounding_in_blocks(n_features, bound))
 
 
@@ -73,7 +72,7 @@ class SmallRadius(OwnMean):
     name: ClassVar[str] = "test mean, small radius"
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         return Extent(n_features, 2 * bound, 0.5 * bound, rounding_in_blocks(n_features, bound))
 
 
@@ -239,7 +238,7 @@ def test_a_false_diameter_is_refused_by_the_site_before_anything_is_charged() ->
 
 def test_what_the_search_does_not_refute_is_conditional(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = fitted(OwnMean, Ledger())
-    monkeypatch.setattr("dpcape.site.site.require_laws", lambda *_: None)
+    monkeypatch.setattr("dpcape.site.in_process.require_laws", lambda *_: None)
     for guarantee in (honest, fitted(TooSmall, Ledger())):
         assert guarantee.status.startswith("conditional")
         assert "verified" not in guarantee.sentence()

@@ -78,7 +78,7 @@ def _check(make: Callable[[list[Any]], Any], usual: list[Any], strange: Any) -> 
     np.testing.assert_array_equal(found[: len(expected)], expected)
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning", "ignore::RuntimeWarning")
 @pytest.mark.parametrize("strange", STRANGE)
 @pytest.mark.parametrize("case", CASES)
 def test_one_entry_of_a_list_changes_no_other_record(case: str, strange: str) -> None:
@@ -86,7 +86,9 @@ def test_one_entry_of_a_list_changes_no_other_record(case: str, strange: str) ->
     _check(make, usual, STRANGE[strange])
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore::RuntimeWarning", "ignore::FutureWarning")
+@pytest.mark.filterwarnings(
+    "ignore::dpcape.core.errors.UtilityWarning", "ignore::RuntimeWarning", "ignore::FutureWarning"
+)
 # A frame makes all numbers of a column complex itself.
 @pytest.mark.parametrize("strange", [name for name in STRANGE if name != "complex"])
 @pytest.mark.parametrize("case", [*FRAMES, *TABLES])

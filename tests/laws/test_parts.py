@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpcape.core.enclosed import Enclosed
+from dpcape.core.statistic import is_own
+from dpcape.core.totals import PartTotal, total_of
 from dpcape.records.kinds import Records
-from dpcape.site.totals import PartTotal, total_of
-from dpcape.statistics.enclosed import Enclosed
-from dpcape.statistics.statistic import is_own
 
 from .statistic_case import Case, all_cases
 

@@ -19,13 +19,13 @@ import pytest
 from numpy.typing import NDArray
 
 import dpcape
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.calibration import worst_exposures
+from dpcape.core.privacy.terms import ProtocolSettings
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import PROTOCOLS, from_settings, make_protocol, parameters, plannable, protocol_of
 from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.page.protocol_table import protocol_options
-from dpcape.privacy.calibration import worst_exposures
-from dpcape.privacy.terms import ProtocolSettings
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import PROTOCOLS, from_settings, make_protocol, parameters, plannable, protocol_of
 from dpcape.report.plots import curves
 from dpcape.study.study import Study
 
@@ -278,7 +278,7 @@ def sources() -> dict[Path, str]:
 
 def test_a_name_is_typed_in_the_file_of_its_protocol_alone() -> None:
     wanted = {path for path, text in sources().items() if '"secure-sum"' in text}
-    folder = ROOT / "src" / "dpcape" / "protocols"
+    folder = ROOT / "src" / "dpcape" / "core" / "protocols"
     assert wanted == {folder / "names.py", folder / "secure_sum.py"}
     names = re.compile(rf"""["'`](?:{"|".join(PROTOCOLS)})["'`]""")
     for path, text in sources().items():

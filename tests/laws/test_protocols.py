@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, Replay, SecureSum, in_process, rows
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.privacy.adversary_view import AdversaryView
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.privacy.terms import ProtocolSettings
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import from_settings
+from dpcape.core.secure_sum.fixed_point import zero_sum_share
+from dpcape.core.statistic import Statistic
+from dpcape.core.totals import released_total
 from dpcape.federation.allowance import Allowance
-from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.privacy.terms import ProtocolSettings
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import from_settings
-from dpcape.secure_sum.fixed_point import zero_sum_share
-from dpcape.site.totals import released_total
 from dpcape.statistics.moments import first_moments, second_moment
-from dpcape.statistics.statistic import Statistic
 
 ALPHA = 1e-6
 PROTOCOLS = [

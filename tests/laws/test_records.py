@@ -18,8 +18,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import dpcape.records
-from dpcape.arrays import ForEachRow
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import ForEachRow
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.records.clip import clip_rows
 
 # Everything here is about the policy "refuse"; tests/laws/test_invalid.py is about "zero".

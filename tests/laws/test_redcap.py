@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from dpcape import Schema, table
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.schema.redcap import read_dictionary
 
 HEAD = (

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Federation, Independent, LinearRegression, Replay, in_process, labelled, rows, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.statistic import build
 from dpcape.postprocessing.scaling import Scaling, centre_from, lengths_hidden, radius_from, scale_from, top_of
 from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
-from dpcape.statistics.statistic import build
 
 from .statistic_case import Case, all_cases
 

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcape import CCA, PCA, Cape, Exact, Federation, Independent, Replay, in_process, labelled, rows, subjects, views
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import SINGLE_BLOCKS, SINGLE_ROWS
+from dpcape.core.statistic import build, extent_of
 from dpcape.guarantee.guarantee import IN_SINGLE, SAME_ORDER
-from dpcape.statistics.extent import SINGLE_BLOCKS, SINGLE_ROWS
 from dpcape.statistics.moments import second_moment
-from dpcape.statistics.statistic import build, extent_of
 
 Vector = NDArray[np.float64]
 GAMMA = (SINGLE_ROWS + 8) * 2.0**-24 / (1 - (SINGLE_ROWS + 8) * 2.0**-24)
@@ -181,7 +181,7 @@ def test_the_search_reaches_a_good_part_of_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize(("name", "public"), STATISTICS)
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_a_replaced_record_changes_its_own_block_only(name: str, public: dict[str, Any]) -> None:
     """Whatever the record becomes: the sums of the other blocks are the same, to the last bit."""
     rng = np.random.default_rng(6)
@@ -209,7 +209,7 @@ def test_a_replaced_record_changes_its_own_block_only(name: str, public: dict[st
             assert moved <= build(name, rows(X, bound=1.0).facts(), public).sensitivity(n_records)
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_a_block_keeps_its_place_whatever_its_records_are() -> None:
     """Sums of three blocks are added in single precision: a block that becomes empty must not move another's group."""
     X = np.full((7 * SINGLE_ROWS + 3, 3), 0.5, dtype=np.float32)

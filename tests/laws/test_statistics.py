@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcape import rows
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core import statistic as base
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import build
 from dpcape.statistics import outer_products
-from dpcape.statistics import statistic as base
 from dpcape.statistics.moments import centred_moments, first_moments, second_moment
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.statistic import build
 
 from .statistic_case import Case, all_cases
 
@@ -184,7 +184,7 @@ def test_replacing_a_unit_moves_the_total_by_at_most_the_sensitivity(case: Case,
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
 def test_an_invalid_unit_contributes_nothing(case: Case) -> None:
     """The total is that of the other units, also where rows are kept between rounds and memory is reused."""
     units = np.random.default_rng(3).normal(size=(40, case.n_parameters))
@@ -201,7 +201,7 @@ def test_an_invalid_unit_contributes_nothing(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning", "ignore:invalid value:RuntimeWarning")
 def test_a_block_without_a_valid_unit_makes_no_difference(case: Case, capfd: pytest.CaptureFixture[str]) -> None:
     """A site must not fail, or complain, because the last record, in a block by itself, is invalid."""
     records = case.records(np.full((1, case.n_parameters), np.nan))

@@ -14,12 +14,13 @@ import pytest
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.names import IN_ONE_PROCESS, IN_STUDIES
-from dpcape.protocols.names import PROTOCOL_NAMES
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import PROTOCOLS
+from dpcape.core.protocols.names import PROTOCOL_NAMES
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import PROTOCOLS
+from dpcape.core.statistic import _KNOWN, is_own
+from dpcape.core.statistic_names import STATISTICS
 from dpcape.statistics import feature_maps, losses
-from dpcape.statistics.names import LOSSES, STATISTICS
-from dpcape.statistics.statistic import _KNOWN, is_own
+from dpcape.statistics.losses import LOSSES
 
 
 def _modules(package: str) -> Iterator[ModuleType]:
@@ -57,7 +58,7 @@ def test_the_tables_of_analyses_are_what_modules_define() -> None:
 def test_the_table_of_protocols_is_what_modules_define_in_their_order() -> None:
     classes = [
         entry
-        for module in _modules("dpcape.protocols")
+        for module in _modules("dpcape.core.protocols")
         for entry in vars(module).values()
         if inspect.isclass(entry) and issubclass(entry, Protocol) and entry.__module__ == module.__name__
     ]
@@ -87,7 +88,7 @@ def test_what_a_fresh_process_knows_is_what_all_modules_define(name: str) -> Non
 def test_dpcape_has_no_modules_of_its_own() -> None:
     """A network of dpcape's own would need a table, as losses have."""
     code = (
-        "from dpcape.statistics.statistic import load_all; load_all()\n"
+        "from dpcape.core.statistic import load_all; load_all()\n"
         "from dpcape.statistics.modules import _MODULES; print(_MODULES)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -107,7 +108,7 @@ def test_a_name_of_dpcape_is_taken_before_its_module_is_loaded(kind: str, name: 
         "import sys\n"
         "assert 'dpcape.statistics.moments' not in sys.modules\n"
         "assert 'dpcape.statistics.poisson_loss' not in sys.modules\n"
-        "from dpcape.errors import InvalidParameter\n"
+        "from dpcape.core.errors import InvalidParameter\n"
         f"try:\n    known(type('Mine', (Base,), {{'name': '{name}'}}))\n"
         "except InvalidParameter as error:\n    print(error)\n"
     )

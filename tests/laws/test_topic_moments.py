@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from dpcape import documents, rows
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import build
 from dpcape.statistics.packing import pack_tensor, unpack_tensor
-from dpcape.statistics.statistic import build
 from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 

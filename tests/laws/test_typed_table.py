@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Schema, rows, table
-from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.facts import PublicColumn
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicColumn
 from dpcape.statistics.cells import encoding
 from dpcape.statistics.grouped_counts import grouped_counts
 
@@ -210,7 +210,7 @@ def test_public_values_outside_the_proof_are_refused(public: dict[str, Any]) -> 
         grouped_counts(facts, **{**usual, **public})
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize("size", [3, 7, 64])
 def test_large_tables_have_the_codes_and_the_counts_of_small_ones(monkeypatch: Any, size: int) -> None:
     # Of a large table numbers are not kept, and several blocks are read together.

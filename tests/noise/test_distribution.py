@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcape.noise import CUTOFF, OsNoise, Replay
+from dpcape.core.noise import CUTOFF, OsNoise, Replay
 
 SCALES = [1.0, 1.5, 7.3, 31.7, 33.3, 1000.0, 2.0**24, 2.0**30, 1.97 * 2**30, 2.0**50]
 N = 100_000

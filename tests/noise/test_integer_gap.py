@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
-from dpcape.errors import InvalidParameter
-from dpcape.noise import CUTOFF
-from dpcape.privacy import integer_gap
-from dpcape.privacy.integer_gap import delta_tail, epsilon_gap, ideal_delta
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.noise import CUTOFF
+from dpcape.core.privacy import integer_gap
+from dpcape.core.privacy.integer_gap import delta_tail, epsilon_gap, ideal_delta
 
 EPSILONS = np.array([0.0, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 4.0])
 

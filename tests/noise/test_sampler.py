@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpcape import noise
+from dpcape.core import noise
 
 SCALES = [1.0, 1.5, 7.3, 31.999, 32.0, 100.0, 2.0**24, 1.999 * 2**30, 2.0**50]
 scales = st.one_of(st.sampled_from(SCALES), st.floats(1.0, 200.0), st.floats(1.0, 2.0**50))

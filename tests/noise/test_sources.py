@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape import noise
-from dpcape.errors import InvalidParameter
-from dpcape.noise import OsNoise, Replay
+from dpcape.core import noise
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.noise import OsNoise, Replay
 
 labels = st.lists(st.one_of(st.text(max_size=5), st.integers(-20, 20)), min_size=1, max_size=4)
 

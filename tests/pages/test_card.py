@@ -27,14 +27,14 @@ from dpcape import (
     rows,
     subjects,
 )
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.privacy.collusion import epsilons_by_colluders
+from dpcape.core.privacy.gaussian import delta_of, epsilon_of
+from dpcape.core.privacy.inference import most_hits, most_right
+from dpcape.core.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.guarantee.card import Card, Odds, Spent, card_html, card_of, card_terminal, card_text, scale_line
 from dpcape.guarantee.guarantee import CONDITIONAL, PUBLISHED, VERIFIED, Guarantee
-from dpcape.privacy.calibration import plan_release
-from dpcape.privacy.collusion import epsilons_by_colluders
-from dpcape.privacy.gaussian import delta_of, epsilon_of
-from dpcape.privacy.inference import most_hits, most_right
-from dpcape.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.statistics.moments import second_moment
 
 from .html_reader import read_html

@@ -22,8 +22,8 @@ from dpcape import PCA, Federation, Independent, in_process, rows
 from dpcape.analyses.registry import analyses
 from dpcape.charts import Forest, Weights, drawable, drawn_caption
 from dpcape.cli import main
-from dpcape.errors import DpcapeWarning, UtilityWarning
-from dpcape.noise import Replay
+from dpcape.core.errors import DpcapeWarning, UtilityWarning
+from dpcape.core.noise import Replay
 from dpcape.pages.style import environment, stylesheet
 from dpcape.pages.svg import svg_of
 from dpcape.report import citations

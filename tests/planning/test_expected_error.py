@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.analyses.registry import analyses
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import grouped, kept_energy
 from dpcape.planning.measures import measure_of

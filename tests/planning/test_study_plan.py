@@ -36,14 +36,14 @@ from dpcape.analyses.registry import variants
 from dpcape.analyses.release import AT_MOST, RELATIVE
 from dpcape.analyses.release import EXACT as EXACT_SCALES
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.ledger import Ledger
 from dpcape.planning.consortium import Consortium as Setting
 from dpcape.planning.declared import Declared
 from dpcape.planning.federation_plan import rehearsed
 from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.planned import releases_of
 from dpcape.planning.study_plan import plan_study
-from dpcape.privacy.ledger import Ledger
 
 SIZES = {"lima": 300, "lyon": 500, "oslo": 200}
 PRIVACY: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
@@ -120,7 +120,7 @@ EXACT = [
 NAMES = [f"{name}-{number}" for number, (*_, name) in enumerate(EXACT)]
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize(("estimator", "kind", "name"), EXACT, ids=NAMES)
 def test_plan_is_what_fit_does_and_spends_nothing(estimator: Any, kind: str, name: str) -> None:
     fed = federation(kind)
@@ -195,7 +195,7 @@ def test_scales_in_few_coordinates_are_relative(estimator: Any, kind: str, name:
     assert "relative to the largest contribution" in str(fed.plan(estimator))
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_noise_of_chosen_words_is_at_most_what_is_planned() -> None:
     fed = federation("documents")
     estimator = TopicModel(2, **PRIVACY, design="full", n_words=6, document_length=7)

@@ -21,8 +21,8 @@ from dpcape.audit.audit import AuditResult, audit
 from dpcape.audit.bounds import lower_bounds
 from dpcape.audit.cases import CASES
 from dpcape.cli import main
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.privacy.gaussian import mu_of
 
 EPSILON, DELTA = 1.0, 1e-2
 HALF = {"own": 0.5, "draw": 0.5, "dealer": 0.5}

@@ -23,9 +23,9 @@ from dpcape.audit.neighbours import Neighbours
 from dpcape.audit.study_audit import StudyAudit, audit_study, compared_messages
 from dpcape.audit.study_case import NumbersHeld, numbers_per_unit, study_case
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.site.site import Site
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.site import Site
 from dpcape.statistics.losses import RecordLoss, known_loss
 from dpcape.study.data import read_data
 from dpcape.study.made_up import MadeUp

@@ -11,7 +11,7 @@ from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 
 from dpcape import Cape, Federation, Independent, SecureSum, in_process, rows
-from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
+from dpcape.core.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
 from dpcape.statistics.moments import first_moments, second_moment
 
 # The oracle discretises losses and rounds towards more privacy loss: it may be above the exact value by this much.

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from dpcape import Cape, Dealer, Federation, Independent, Replay, SecureSum, in_process
-from dpcape.errors import DpcapeWarning
-from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.errors import DpcapeWarning
+from dpcape.core.privacy.calibration import NoisePlans, ReleaseNoise
+from dpcape.core.protocols.protocol import Protocol
 
 EPSILON, DELTA = 1.0, 1e-5
 PROTOCOLS: dict[str, Protocol] = {

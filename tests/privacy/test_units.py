@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape import Federation, Independent, Mean, in_process, rows, subjects
-from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
-from dpcape.privacy.ledger import Charge, Ledger, spent_epsilon
-from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
-from dpcape.privacy.unit import Unit
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.privacy.gaussian import compose, epsilon_of, mu_of
+from dpcape.core.privacy.ledger import Charge, Ledger, spent_epsilon
+from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
+from dpcape.core.privacy.unit import Unit
 from dpcape.statistics.moments import second_moment
 
 DELTA = 1e-5

@@ -17,12 +17,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from dpcape.secure_sum import shamir
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.keystream import masked
-from dpcape.secure_sum.messages import Opening, SeedShares
-from dpcape.secure_sum.offers import COVER, KEY, SUM, entry, secret_at, share_at
-from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key
+from dpcape.core.secure_sum import shamir
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.keystream import masked
+from dpcape.core.secure_sum.messages import Opening, SeedShares
+from dpcape.core.secure_sum.offers import COVER, KEY, SUM, entry, secret_at, share_at
+from dpcape.core.secure_sum.round_keys import pair_context, pair_key, self_key
 
 from .consortium import Consortium
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.transcript import digest
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.transcript import digest
 
 from .consortium import Consortium
 
@@ -20,7 +20,7 @@ def fixed_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
             known.append(session_id)
         return digest(label, known.index(session_id))
 
-    monkeypatch.setattr("dpcape.secure_sum.graph.digest", numbered)
+    monkeypatch.setattr("dpcape.core.secure_sum.graph.digest", numbered)
 
 
 @pytest.fixture

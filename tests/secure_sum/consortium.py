@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.identity import Identity
-from dpcape.secure_sum.masking import retry_sum
-from dpcape.secure_sum.messages import Hello, Offer
-from dpcape.secure_sum.session import Session
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.secure_sum.masking import retry_sum
+from dpcape.core.secure_sum.messages import Hello, Offer
+from dpcape.core.secure_sum.session import Session
 
 Vectors = dict[str, NDArray[np.uint64]]
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.messages import Opening
+from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.messages import Opening
 
 from .consortium import Consortium, added, change, flipped
 

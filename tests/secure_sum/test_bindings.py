@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dpcape.secure_sum.box import _box_key as sealed_box_key
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.links import Links, _hello_body, _session_id, make_links
-from dpcape.secure_sum.masking import Retry
-from dpcape.secure_sum.messages import Hello, Offer
-from dpcape.secure_sum.offers import COVER, SUM, _box_key, commitment, offer_body
-from dpcape.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.box import _box_key as sealed_box_key
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.links import Links, _hello_body, _session_id, make_links
+from dpcape.core.secure_sum.masking import Retry
+from dpcape.core.secure_sum.messages import Hello, Offer
+from dpcape.core.secure_sum.offers import COVER, SUM, _box_key, commitment, offer_body
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
 
 NAMES = ("lima", "lyon", "oslo", "rome")
 CONFIG = Config(sites=NAMES, threshold=3, n_colluding=1, purpose=b"study")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.aggregate import RecoverRound
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.aggregate import RecoverRound
 
 from .adversary import Adversary
 from .consortium import Consortium, Vectors, added

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dpcape.errors import InvalidParameter
-from dpcape.secure_sum.fixed_point import check_range, from_ring, packed, to_ring, unpacked, zero_sum_share
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.secure_sum.fixed_point import check_range, from_ring, packed, to_ring, unpacked, zero_sum_share
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

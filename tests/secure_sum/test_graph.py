@@ -17,11 +17,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.protocols.secure_session import enough_neighbours
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.graph import MARGIN, MaskingGraph, is_certified, masking_graph
+from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.protocols.secure_session import enough_neighbours
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.graph import MARGIN, MaskingGraph, is_certified, masking_graph
 
 from .consortium import Consortium, added
 

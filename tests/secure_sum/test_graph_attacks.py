@@ -16,11 +16,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.graph import MaskingGraph, masking_graph
-from dpcape.secure_sum.links import make_hello
-from dpcape.secure_sum.offers import COVER, KEY, SUM
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.graph import MaskingGraph, masking_graph
+from dpcape.core.secure_sum.links import make_hello
+from dpcape.core.secure_sum.offers import COVER, KEY, SUM
 
 from .adversary import Adversary
 from .consortium import Consortium, added
@@ -141,7 +141,7 @@ def test_the_worst_graph_of_many_opens_no_more_than_the_sum(monkeypatch: pytest.
     chosen = max(graphs, key=lambda graph: len(set(colluders) & set(graph.neighbours(victim))))
     assert set(colluders) <= set(chosen.neighbours(victim)), "the search found what it looked for"
     for module in ("links", "aggregator_epoch"):
-        monkeypatch.setattr(f"dpcape.secure_sum.{module}.masking_graph", lambda *_: chosen)
+        monkeypatch.setattr(f"dpcape.core.secure_sum.{module}.masking_graph", lambda *_: chosen)
     epoch = sites.begin().epoch()
     adversary, vectors = Adversary(sites, epoch, colluders), sites.draws()
     honest = [name for name in chosen.neighbours(victim) if name not in colluders]

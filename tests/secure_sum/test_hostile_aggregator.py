@@ -16,8 +16,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.round_keys import statement
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.round_keys import statement
 
 from .adversary import Adversary
 from .consortium import Consortium, added
@@ -170,7 +170,7 @@ class Unchecked(HostileAggregator):
 
     def ask(self, name: str, method: str, **request: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("dpcape.secure_sum.recover.Recover._check_open", lambda *_: None)
+            patch.setattr("dpcape.core.secure_sum.recover.Recover._check_open", lambda *_: None)
             return super().ask(name, method, **request)
 
 

@@ -19,10 +19,10 @@ import threading
 import numpy as np
 import pytest
 
-from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
-from dpcape.secure_sum import keystream, offers
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.identity import Identity, fingerprint_of, verify
+from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.core.secure_sum import keystream, offers
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.identity import Identity, fingerprint_of, verify
 
 from .consortium import Consortium
 

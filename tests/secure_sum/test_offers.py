@@ -14,11 +14,11 @@ from collections.abc import Callable
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-import dpcape.secure_sum.offers as offers_module
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum import shamir
-from dpcape.secure_sum.messages import Offer
-from dpcape.secure_sum.offers import offer_body
+import dpcape.core.secure_sum.offers as offers_module
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum import shamir
+from dpcape.core.secure_sum.messages import Offer
+from dpcape.core.secure_sum.offers import offer_body
 
 from .consortium import Consortium, change, flipped
 
@@ -138,7 +138,7 @@ class TestOffers:
         degenerate = key[:31] + bytes([key[31] | top_bit])
         with pytest.raises(ValueError, match="computing shared key"):
             X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(degenerate))
-        monkeypatch.setattr("dpcape.secure_sum.offers.public_key", lambda private: degenerate)
+        monkeypatch.setattr("dpcape.core.secure_sum.offers.public_key", lambda private: degenerate)
         offers = {"site001": sites.sites["site001"].offer(epoch=0, n_rounds=1)}
         monkeypatch.undo()
         offers |= {n: s.offer(epoch=0, n_rounds=1) for n, s in sites.sites.items() if n != "site001"}

@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-import dpcape.secure_sum
-from dpcape.secure_sum import transcript
-from dpcape.secure_sum.keystream import expand, extract, masked
-from dpcape.secure_sum.links import agree
-from dpcape.secure_sum.transcript import digest, equal, grouped
+import dpcape.core.secure_sum
+from dpcape.core.secure_sum import transcript
+from dpcape.core.secure_sum.keystream import expand, extract, masked
+from dpcape.core.secure_sum.links import agree
+from dpcape.core.secure_sum.transcript import digest, equal, grouped
 
 KEY = bytes(range(32))
 ALPHA = 1e-6
@@ -140,7 +140,7 @@ def test_comparison_and_grouping() -> None:
 
 
 def test_no_other_randomness_in_the_package() -> None:
-    folder = pathlib.Path(dpcape.secure_sum.__file__).parent
+    folder = pathlib.Path(dpcape.core.secure_sum.__file__).parent
     files = sorted(folder.glob("*.py"))
     assert len(files) > 10
     for path in files:

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.messages import Offer, Opening, SeedShares
+from dpcape.core.errors import ProtocolError, SiteLost
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.messages import Offer, Opening, SeedShares
 
 from .consortium import Consortium, Vectors, added
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.messages import Opening
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.messages import Opening
 
 from .consortium import Consortium
 

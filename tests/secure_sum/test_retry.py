@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.secure_sum.keystream import masked
-from dpcape.secure_sum.masking import retry_sum
-from dpcape.secure_sum.transcript import digest
+from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.secure_sum.keystream import masked
+from dpcape.core.secure_sum.masking import retry_sum
+from dpcape.core.secure_sum.transcript import digest
 
 from .consortium import Consortium, added
 

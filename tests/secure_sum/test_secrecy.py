@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dpcape.errors import ProtocolError, SiteLost
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.keystream import masked
-from dpcape.secure_sum.offers import KEY, SUM, check_offers, entry
-from dpcape.secure_sum.round_keys import pair_context, pair_key, self_key
+from dpcape.core.errors import ProtocolError, SiteLost
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.keystream import masked
+from dpcape.core.secure_sum.offers import KEY, SUM, check_offers, entry
+from dpcape.core.secure_sum.round_keys import pair_context, pair_key, self_key
 
 from .adversary import Adversary
 from .consortium import Consortium, Vectors, added
@@ -172,7 +172,7 @@ def test_alive_to_one_and_dropped_to_the_others() -> None:
 
 def test_without_the_signatures_the_same_attack_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = Consortium(4, threshold=3, n_colluding=1).begin()
-    monkeypatch.setattr("dpcape.secure_sum.recover.verify", lambda *_: True)
+    monkeypatch.setattr("dpcape.core.secure_sum.recover.verify", lambda *_: True)
     adversary, victim, vectors, _ = alive_and_dropped(sites)
     np.testing.assert_array_equal(adversary.sums(0)[(victim,)], vectors[victim])
 
@@ -181,7 +181,7 @@ def test_with_one_sharing_for_two_rounds_a_drop_out_opens_the_other(monkeypatch:
     """Why every round has secrets of its own: a shared round key, rebuilt in round 1, opens round 0."""
     real = np.random.default_rng(1).bytes
     monkeypatch.setattr("os.urandom", lambda n: real(n // 2) * 2 if n == 192 else real(n))
-    monkeypatch.setattr("dpcape.secure_sum.offers._refuse_repeated_keys", lambda offers: None)
+    monkeypatch.setattr("dpcape.core.secure_sum.offers._refuse_repeated_keys", lambda offers: None)
     sites = Consortium(4, threshold=3).begin()
     adversary = Adversary(sites, sites.epoch(n_rounds=2))
     vectors, victim = sites.draws(), sites.names[3]

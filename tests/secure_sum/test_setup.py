@@ -16,12 +16,12 @@ import itertools
 import msgspec
 import pytest
 
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.identity import Identity
-from dpcape.secure_sum.messages import Hello
-from dpcape.secure_sum.session import Session
-from dpcape.secure_sum.transcript import digest
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.secure_sum.messages import Hello
+from dpcape.core.secure_sum.session import Session
+from dpcape.core.secure_sum.transcript import digest
 
 from .consortium import Consortium, change, flipped
 

@@ -18,8 +18,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum import shamir
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum import shamir
 
 ALPHA = 1e-6
 

@@ -13,11 +13,11 @@ import itertools
 import numpy as np
 import pytest
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum import shamir
-from dpcape.secure_sum.aggregate import RecoverRound
-from dpcape.secure_sum.aggregator_epoch import AggregatorEpoch
-from dpcape.secure_sum.messages import Opening
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum import shamir
+from dpcape.core.secure_sum.aggregate import RecoverRound
+from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+from dpcape.core.secure_sum.messages import Opening
 
 from .consortium import Consortium, added, change, flipped
 

@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from dpcape.errors import LedgerRefused
-from dpcape.privacy.ledger import Charge
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.privacy.ledger import Charge
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import SiteLedger
 

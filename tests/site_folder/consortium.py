@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpcape import Federation
-from dpcape.noise import OsNoise
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.noise import OsNoise
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
-from dpcape.site.site import Site
 from dpcape.study.study import Study
 
 SITES = ("lima", "lyon", "oslo")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcape.privacy.ledger import Charge
+from dpcape.core.privacy.ledger import Charge
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import SiteLedger
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcape.errors import LedgerRefused
+from dpcape.core.errors import LedgerRefused
 from dpcape.site.chain_head import Head, HeadCopy
 from dpcape.site.hash_chain import HashChain
 

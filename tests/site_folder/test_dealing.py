@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidParameter, ProtocolError
 from dpcape.site.dealing import dealer_for
 from dpcape.site.folder import SiteFolder
 from dpcape.steward.decisions import present

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcape.files import write_private, write_text
+from dpcape.core.files import write_private, write_text
 
 
 def test_two_processes_that_write_one_file_at_once_leave_a_whole_one(
@@ -28,7 +28,7 @@ def test_two_processes_that_write_one_file_at_once_leave_a_whole_one(
     with monkeypatch.context() as here:
         here.setattr(os, "fsync", meanwhile)
         # The folder is synced after the file: only the first sync is met by the other process.
-        here.setattr("dpcape.files.sync_folder", lambda folder: None)
+        here.setattr("dpcape.core.files.sync_folder", lambda folder: None)
         write_text(path, "of this process")
     assert path.read_text(encoding="utf-8") == "of this process"
     assert [entry.name for entry in tmp_path.iterdir()] == ["heads.json"]

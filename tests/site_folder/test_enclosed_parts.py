@@ -11,8 +11,8 @@ import pytest
 
 from dpcape import labelled
 from dpcape.analyses.registry import ANY_PACKAGE, needed_code
-from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.noise import Replay
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.noise import Replay
 from dpcape.planning.outline import outline
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder

@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.noise import Replay
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.messages import Request
+from dpcape.core.noise import Replay
 from dpcape.planning.outline import outline
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.folder import SiteFolder
 from dpcape.steward.review import review, review_text
 from dpcape.study.study import Study
-from dpcape.transport.messages import Request
 
 SOURCE = """
 import math
@@ -30,7 +30,7 @@ from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.release import Release
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.statistics import Extent, Statistic, first_moments, known
-from dpcape.statistics.extent import rounding_in_blocks
+from dpcape.core.extent import rounding_in_blocks
 
 @known
 class Cubes(Statistic):
@@ -103,7 +103,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def study_of(folder: Path, package: str = "") -> Study:
     (folder / "study.toml").write_text(STUDY + package)
-    from dpcape.statistics.statistic import _KNOWN
+    from dpcape.core.statistic import _KNOWN
 
     # Each test has a package of its own.
     _KNOWN.pop("mean_cubes", None)
@@ -195,9 +195,9 @@ def test_record_by_record_needs_the_stewards_acceptance(folder: Path) -> None:
 
 
 def test_a_site_without_sandboxes_refuses_before_anything_is_charged(folder: Path) -> None:
+    from dpcape.core.protocols.noise_dealer import NoiseDealer
+    from dpcape.core.secure_sum.identity import Identity
     from dpcape.federation.federation import Federation
-    from dpcape.protocols.noise_dealer import NoiseDealer
-    from dpcape.secure_sum.identity import Identity
     from dpcape.site.in_process import InProcess
 
     study = study_of(folder)

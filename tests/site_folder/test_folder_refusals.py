@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from dpcape import Cape, Dealer, Exact, Federation, Independent, SecureSum, in_process, rows
-from dpcape.errors import LedgerRefused, ProtocolError
+from dpcape.core.errors import LedgerRefused, ProtocolError
+from dpcape.core.messages import Describe, Open, decode_from_site, encode
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.site import MOST_OPEN
 from dpcape.federation.allowance import Allowance
-from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.protocol import Protocol
 from dpcape.site.in_process import InProcess
 from dpcape.site.ledger import Ceiling
-from dpcape.site.site import MOST_OPEN
 from dpcape.statistics.moments import first_moments
-from dpcape.transport.messages import Describe, Open, decode_from_site, encode
 
 from .consortium import Consortium
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcape.errors import LedgerRefused
-from dpcape.privacy.ledger import Ledger
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.privacy.ledger import Ledger
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import State
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Federation
-from dpcape.errors import DpcapeError, LedgerRefused
-from dpcape.noise import OsNoise
-from dpcape.privacy.calibration import plan_release, target_mus
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import DpcapeError, LedgerRefused
+from dpcape.core.messages import Agreed, Open, Refused, Reopen, decode_from_site, decode_to_site, encode
+from dpcape.core.noise import OsNoise
+from dpcape.core.privacy.calibration import plan_release, target_mus
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.statistics.moments import second_moment
 from dpcape.study.study import Study
-from dpcape.transport.messages import Agreed, Open, Refused, Reopen, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Transport
 
 SITES = ("lima", "lyon", "oslo", "pune")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, save_npz
 
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.readers.row_fingerprints import overlap, row_fingerprints
 from dpcape.site.cohorts import LARGEST_OVERLAP
 from dpcape.site.folder import SiteFolder

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dpcape.analyses.registry import ANY_PACKAGE, points
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter, LedgerRefused
+from dpcape.core.errors import InvalidParameter, LedgerRefused
 from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.sources import Sources
 from dpcape.site.vault.server import VaultSettings, study_opener

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, Mean
-from dpcape.errors import LedgerRefused, ProtocolError
-from dpcape.noise import OsNoise
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.identity import Identity
-from dpcape.secure_sum.signed_head import SignedHead
+from dpcape.core.errors import LedgerRefused, ProtocolError
+from dpcape.core.messages import Described, Open, Refused, decode_from_site, decode_to_site, encode
+from dpcape.core.noise import OsNoise
+from dpcape.core.peer_heads import PeerHeads
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.site.chain_head import Head
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
 from dpcape.site.ledger import Ceiling
-from dpcape.site.peer_heads import PeerHeads
 from dpcape.study.study import Study
-from dpcape.transport.messages import Described, Open, Refused, decode_from_site, decode_to_site, encode
 from dpcape.transport.transport import Passing
 
 SITES = ("lima", "lyon", "oslo")
@@ -161,7 +161,7 @@ def test_forged_heads_lock_nobody_out(place: Place) -> None:
 
 
 def described(line: InProcess, site: str) -> Described:
-    from dpcape.transport.messages import Describe
+    from dpcape.core.messages import Describe
 
     reply = decode_from_site(line.site(site).answer(encode(Describe())))[1]
     assert isinstance(reply, Described)

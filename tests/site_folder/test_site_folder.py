@@ -12,15 +12,15 @@ import msgspec
 import pytest
 
 from dpcape import PCA, Cape, Federation, Mean
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.calibration import plan_release
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.messages import Described, Refused, decode_from_site
+from dpcape.core.privacy.calibration import plan_release
 from dpcape.site.chain_head import Head, HeadCopy
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.statistics.moments import second_moment
 from dpcape.steward.review import review_text
 from dpcape.study.study import Study
-from dpcape.transport.messages import Described, Refused, decode_from_site
 
 from .consortium import SITES, TEXT, Consortium
 

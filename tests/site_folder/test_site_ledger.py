@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.gaussian import epsilon_of
-from dpcape.privacy.ledger import Charge, Ledger
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.privacy.gaussian import epsilon_of
+from dpcape.core.privacy.ledger import Charge, Ledger
 from dpcape.site.hash_chain import HashChain
 from dpcape.site.ledger import Ceiling, State
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.errors import LedgerRefused, UtilityWarning
-from dpcape.privacy.gaussian import compose, epsilon_of
-from dpcape.privacy.ledger import Charge, spent_epsilon
-from dpcape.privacy.unit import Unit
+from dpcape.core.errors import LedgerRefused, UtilityWarning
+from dpcape.core.privacy.gaussian import compose, epsilon_of
+from dpcape.core.privacy.ledger import Charge, spent_epsilon
+from dpcape.core.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling, State
 from dpcape.steward.decisions import changes

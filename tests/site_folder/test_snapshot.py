@@ -30,7 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from dpcape import rows
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.site.reader_process import ReaderTask
 from dpcape.site.snapshot import SourceFile, snapshot
 from dpcape.site.vault.landlock import abi

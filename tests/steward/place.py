@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.steward.server import StewardServer
 from dpcape.study.study import Study

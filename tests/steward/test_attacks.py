@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dpcape.privacy.ledger import Charge
+from dpcape.core.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
 from dpcape.site.page_port import PAGE_FILE, page_port
 from dpcape.steward import request_checks as checks

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.errors import LedgerRefused
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.privacy.unit import Unit
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling, last_decision
 
@@ -109,7 +109,7 @@ def test_numbers_are_those_of_the_commands(place: Place, steward: Visitor) -> No
 def test_what_is_committed_counts_every_run_that_is_left(place: Place, steward: Visitor) -> None:
     place.folder.approve(place.study, runs=3)
     charge = place.study.charge("lyon")
-    from dpcape.privacy.ledger import spent_epsilon
+    from dpcape.core.privacy.ledger import spent_epsilon
 
     together = spent_epsilon([charge] * 3, 1e-5)
     assert f"{round_up(together)} if every approved study runs" in steward.page().text

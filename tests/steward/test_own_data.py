@@ -15,16 +15,16 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
-from dpcape.noise import Replay
-from dpcape.privacy.ledger import Ledger
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.messages import Describe, encode
+from dpcape.core.noise import Replay
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.records.own_check import SENTINELS, check_column
 from dpcape.schema.column import Column
-from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
-from dpcape.site.site import Site
 from dpcape.study.study import Study
-from dpcape.transport.messages import Describe, encode
 from dpcape.transport.request_handler import refusal_of
 
 from .place import Place
@@ -203,7 +203,7 @@ def test_a_check_writes_says_and_spends_nothing_elsewhere(tmp_path: Path, caplog
     assert state_of(tmp_path) == before
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_what_the_coordinator_gets_does_not_depend_on_what_the_check_finds(tmp_path: Path) -> None:
     """The same description and the same texts, whatever is wrong with the data."""
     described = []
@@ -238,7 +238,7 @@ def test_nothing_that_answers_the_coordinator_knows_the_check() -> None:
     import sys
 
     code = (
-        "import sys, dpcape.site.site, dpcape.site.folder, dpcape.site.vault.server, dpcape.transport.request_handler;"
+        "import sys, dpcape.core.site, dpcape.site.folder, dpcape.site.vault.server, dpcape.transport.request_handler;"
         "print([name for name in sys.modules if 'own_check' in name or 'own_data' in name])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

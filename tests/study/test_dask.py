@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.site import Site
+from dpcape.core.totals import released_total, total_of
 from dpcape.records import dask_stream as stream
 from dpcape.records.kinds import Records
 from dpcape.records.streamed import Streamed
-from dpcape.site.site import Site
-from dpcape.site.totals import released_total, total_of
 from dpcape.statistics.moments import SecondMoment, second_moment
 
 pytest.importorskip("dask")
@@ -64,7 +64,7 @@ def same_total(one: Records, other: Records) -> None:
 
 
 @pytest.mark.usefixtures("in_threads")
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_collections_give_the_blocks_and_totals_of_the_same_values_in_memory() -> None:
     table = frame()
     parts = dd.from_pandas(table, npartitions=4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcape import NetworkClassifier
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.runs.in_process import run_in_process
 from dpcape.study.study import Study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.neuro import parcel_columns, write_parcels
 
 nibabel = pytest.importorskip("nibabel", reason="the extra 'neuro' is not installed")

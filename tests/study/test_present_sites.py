@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, in_process, rows
-from dpcape.errors import DpcapeError
+from dpcape.core.errors import DpcapeError
 from dpcape.study.study import Study
 
 SITES = ("lima", "lyon", "oslo", "pune")

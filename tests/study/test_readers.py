@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcape import rows
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.kinds import Records
 from dpcape.records.readers.array_files import mapped_arrays
 from dpcape.study.study import Study

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Exact, Federation, Replay, Schema, in_process, rows, views
-from dpcape.errors import DpcapeError, DpcapeWarning, InvalidParameter, ProtocolError
+from dpcape.core.errors import DpcapeError, DpcapeWarning, InvalidParameter, ProtocolError
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.study.study import Study

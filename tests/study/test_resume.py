@@ -15,25 +15,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import dpcape.files
+import dpcape.core.files
 from dpcape import PCA, Federation, Independent, JointICA, KMeans, Replay, SecureSum, in_process, rows, subjects
 from dpcape.cli import main
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
+from dpcape.core.messages import Reopen, decode_from_site, encode
+from dpcape.core.site import Site
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.federation.rebuilt import ReleaseMissing
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
-from dpcape.site.site import Site
 from dpcape.statistics.moments import first_moments, second_moment
 from dpcape.study.study import Study
-from dpcape.transport.messages import Reopen, decode_from_site, encode
 from dpcape.transport.transport import Passing
 
 from .texts import text_of
 
 SITES = ("lima", "lyon", "oslo")
-pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 
 
 class Cut(BaseException):
@@ -331,5 +331,5 @@ def test_a_write_is_durable_before_it_is_named(tmp_path: Path, monkeypatch: pyte
     sync, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (order.append("sync"), sync(descriptor))[1])
     monkeypatch.setattr(Path, "replace", lambda self, to: (order.append("name"), replace(self, to))[1])
-    dpcape.files.write_private(tmp_path / "file", b"content")
+    dpcape.core.files.write_private(tmp_path / "file", b"content")
     assert order == ["sync", "name", "sync"]

@@ -18,11 +18,11 @@ import dpcape.runs.page
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
 from dpcape.analyses.registry import analyses
 from dpcape.cli import main
-from dpcape.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.privacy.calibration import plan_release
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.planning.outline import outline
 from dpcape.planning.rehearsal import enough_records
-from dpcape.privacy.calibration import plan_release
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process, run_on_federation
 from dpcape.site.folder import SiteFolder

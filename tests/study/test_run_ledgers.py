@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from dpcape import Replay
 from dpcape.cli import main
+from dpcape.core.privacy.ledger import spent_epsilon
 from dpcape.guarantee.card import card_text
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import spent_epsilon
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.runs.page import run_card

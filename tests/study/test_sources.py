@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import csr_array, issparse, save_npz
 
 from dpcape import Schema, documents, labelled, rows, sql, subjects, table, views
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.records.kinds import Records, Subjects
 from dpcape.study.study import Study
 

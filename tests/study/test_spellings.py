@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from dpcape.analyses.registry import own_analyses, variants
 from dpcape.cli import main
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
-from dpcape.errors import InvalidParameter, ProtocolError, UtilityWarning
+from dpcape.core.errors import InvalidParameter, ProtocolError, UtilityWarning
+from dpcape.core.site import Site
 from dpcape.records.kinds import Records
 from dpcape.records.read_ahead import read_ahead
 from dpcape.records.readers import columnar
 from dpcape.records.streamed import Streamed
-from dpcape.site.site import Site
 from dpcape.statistics.moments import second_moment
 from dpcape.study.study import Study
 
@@ -111,7 +111,7 @@ def columns(table: pa.Table, *names: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_a_stream_gives_the_blocks_of_the_same_values_in_memory(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
     # Many windows, whose ends are not those of batches.
     monkeypatch.setattr("dpcape.records.streamed._WINDOW_ENTRIES", 2000)
@@ -376,7 +376,7 @@ def test_memory_does_not_grow_with_the_data_set(tmp_path: Path) -> None:
 # --- large files ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_large_parquet_files_are_streamed_and_equal_those_read_whole(tmp_path: Path, monkeypatch: Any) -> None:
     as_dataset(people(), tmp_path)
     one = tmp_path / "part0.parquet"
@@ -397,7 +397,7 @@ def test_large_parquet_files_are_streamed_and_equal_those_read_whole(tmp_path: P
         same(stream, memory)
 
 
-@pytest.mark.filterwarnings("ignore::dpcape.errors.UtilityWarning")
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize("kind", ["rows", "labelled", "views"])
 def test_a_study_streams_large_parquet_files_of_a_site(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
     folder = tmp_path / "files"

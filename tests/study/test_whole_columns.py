@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.readers import tables
 from dpcape.records.readers.columnar import csv_columns, parquet_columns
 from dpcape.records.readers.tables import CsvFile, ParquetFile

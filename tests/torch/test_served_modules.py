@@ -26,14 +26,14 @@ from tests.torch.module_package import PACKAGE, forget, install
 
 from dpcape import Federation, in_process, labelled
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.noise import Replay
+from dpcape.core.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.noise import Replay
+from dpcape.core.totals import released_total
 from dpcape.records.kinds import Records
 from dpcape.runs.in_process import run_in_process
 from dpcape.site.folder import SiteFolder
 from dpcape.site.foreign.workers import Workers, start_zygote
-from dpcape.site.totals import released_total
-from dpcape.statistics.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
 from dpcape.statistics.modules import module_of
 from dpcape.steward.review import review_text
 from dpcape.study.study import Study

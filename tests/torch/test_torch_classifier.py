@@ -23,7 +23,7 @@ from dpcape import (
     in_process,
     labelled,
 )
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.gradients import layers_of, network_gradient
 from dpcape.statistics.modules import _MODULES, module_gradient, module_of, module_size
 from dpcape.statistics.torch_modules import known_module

@@ -1,6 +1,6 @@
 """Keys, digests and signed texts of fixed input: a label that is rewritten changes every draw and breaks every session.
 
-A label may look like a module's name (``dpcape.noise`` is both), so that moving files rewrites it. Nothing else would
+A label may look like a module's name (``dpcape.noise`` was both), so that moving files rewrites it. Nothing else would
 notice: sites that all derive another key still agree with each other.
 """
 
@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dpcape.noise import Replay, _derived
-from dpcape.protocols.cape import agreement
-from dpcape.protocols.dealt_noise import answer_of, box_context, key_statement, root_of
-from dpcape.protocols.secure_session import request_digest
-from dpcape.secure_sum import box, offers
-from dpcape.secure_sum.certificate_request import request_statement
-from dpcape.secure_sum.config import Config
-from dpcape.secure_sum.graph import masking_graph
-from dpcape.secure_sum.identity import Identity
-from dpcape.secure_sum.keystream import masked
-from dpcape.secure_sum.links import Links, _hello_body, _session_id
-from dpcape.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
-from dpcape.secure_sum.signed_head import SignedHead
+from dpcape.core.noise import Replay, _derived
+from dpcape.core.protocols.cape import agreement
+from dpcape.core.protocols.dealt_noise import answer_of, box_context, key_statement, root_of
+from dpcape.core.protocols.secure_session import request_digest
+from dpcape.core.secure_sum import box, offers
+from dpcape.core.secure_sum.certificate_request import request_statement
+from dpcape.core.secure_sum.config import Config
+from dpcape.core.secure_sum.graph import masking_graph
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.secure_sum.keystream import masked
+from dpcape.core.secure_sum.links import Links, _hello_body, _session_id
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.site.chain_head import Head, _slot
 from dpcape.site.cohorts import RowStore
 from dpcape.site.hash_chain import _hash

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from dpcape import metrics
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 
 @pytest.fixture(scope="module")

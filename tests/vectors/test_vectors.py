@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from dpcape import Federation, Independent, in_process, rows
-from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.privacy.calibration import calibrate, plan_release, worst_exposures
-from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, zcdp_delta_of
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.dealer import Dealer
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.secure_sum import SecureSum
-from dpcape.protocols.zero_sum import zero_sum_view
+from dpcape.core.privacy.adversary_view import AdversaryView
+from dpcape.core.privacy.calibration import calibrate, plan_release, worst_exposures
+from dpcape.core.privacy.gaussian import compose, delta_of, epsilon_of, mu_of, zcdp_delta_of
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.dealer import Dealer
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.secure_sum import SecureSum
+from dpcape.core.protocols.zero_sum import zero_sum_view
 from dpcape.statistics.moments import centred_moments, second_moment
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, CENTER, OF_MEANS, WIDE_NOTE
@@ -18,7 +20,6 @@ from dpcape.analyses.wide import (
     view_basis_columns,
     views_in_bases,
 )
-from dpcape.formula import Number, minimum, negation, sqrt
 
 _REASON = (
     "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
@@ -46,7 +47,7 @@ def centred_moments_of_views(p: Public) -> Steps:
     yield from _after_scaling(p, "scaled_centred_moments", _numbers(p))
 
 
-def _after_scaling(p: Public, statistic: str, numbers: dict[str, Number | None]) -> Steps:
+def _after_scaling(p: Public, statistic: str, numbers: dict[str, float | None]) -> Steps:
     plan = yield from standardising(p) if p.scale == "private" else scaling(p, wanted=True, keep_units=True)
     yield Release(statistic, numbers, plan.left)
 
@@ -56,7 +57,7 @@ def _schedule(p: Public) -> Steps:
     yield from refused_maps(p, in_bases)
     if p.adjust == "site":
         yield Refusal(in_bases.wide, ADJUSTED)
-        numbers = {"n_features": p.n_features, "bound": sqrt(p.n_views), "n_sites": p.n_participants}
+        numbers = {"n_features": p.n_features, "bound": math.sqrt(p.n_views), "n_sites": p.n_participants}
         yield from _after_scaling(p, "scaled_site_centred_moments", numbers)
         return
     if in_bases.wide is False:
@@ -64,20 +65,20 @@ def _schedule(p: Public) -> Steps:
         return
     if p.scale == "private":
         yield Refusal(in_bases.wide, _NO_SCALES)
-    plan, found = ScalingPlan(True, 1.0, sqrt(p.n_views)), ScalingPlan(True, 1.0, 1.0)
+    plan, found = ScalingPlan(True, 1.0, math.sqrt(p.n_views)), ScalingPlan(True, 1.0, 1.0)
     if p.center:
         found = yield from scaling(p, wanted=True, keep_units=True)
         # Views whose radius cannot be found are divided by their bounds: they are standardised all the same.
         plan = plan._replace(left=found.left)
     plain = "scaled_centred_moments" if p.center else "scaled_second_moment"
-    yield Release(plain, _numbers(p), plan.left, when=negation(in_bases.wide))
+    yield Release(plain, _numbers(p), plan.left, when=not in_bases.wide)
     moments = "centred_basis_moments" if p.center else "basis_moments"
     yield from map_releases(p, in_bases, plan, moments, found.used)
 
 
-def _numbers(p: Public) -> dict[str, Number | None]:
+def _numbers(p: Public) -> dict[str, float | None]:
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
-    return {"n_features": p.n_features, "bound": sqrt(p.n_views), "single": p.single}
+    return {"n_features": p.n_features, "bound": math.sqrt(p.n_views), "single": p.single}
 
 
 CCA = Analysis(
@@ -93,7 +94,7 @@ CCA = Analysis(
             "n_components",
             WHOLE,
             least=1,
-            most=lambda p: minimum(*columns_of_views(p)),
+            most=lambda p: min(*columns_of_views(p)),
             words=("auto",),
             planned=2,
             title="Components",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,9 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import NUMBER, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
-from dpcape.arrays import IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.formula import Number, maximum, minimum, sqrt
+from dpcape.core.arrays import IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.adjusted_products import length_of_outcomes
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.table_designs import NO_SITE, design_width
@@ -89,21 +89,21 @@ def contrast_columns(
     return ContrastColumns(tuple(measured), tuple([*at, *adjusted]), of_site[0] if of_site else NO_SITE)
 
 
-def first_share(n_columns: Number, n_sites: Number, n_outcomes: Number) -> Number:
+def first_share(n_columns: float, n_sites: float, n_outcomes: float) -> float:
     """Return the share of mu^2 for the moments of the design.
 
     It minimises the sum of two variances: that of effects of sites which noise leaves in the residual, half a standard
     deviation each, and that of the noise of the products.
     """
-    left = _RIDERS * sqrt(n_columns * n_sites)
+    left = _RIDERS * math.sqrt(n_columns * n_sites)
     noise = 2 * REACH * length_of_outcomes(n_outcomes)
-    return minimum(maximum(left / (left + noise), _LEAST_SHARE), _LARGEST_SHARE)
+    return min(max(left / (left + noise), _LEAST_SHARE), _LARGEST_SHARE)
 
 
 def _schedule(p: Public) -> Steps:
     if p.facts is None or not p.facts.columns:
         n_columns, n_sites, n_outcomes = 1 + p.n_covariates, p.n_sites, p.n_features
-        width: Number = n_columns
+        width: float = n_columns
     else:
         chosen = contrast_columns(p.facts, p.contrast, p.outcomes, p.covariates, p.site)
         n_columns, n_outcomes = len(chosen.design), len(chosen.outcomes)

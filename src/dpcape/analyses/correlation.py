@@ -11,8 +11,8 @@ from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, shown
 from dpcape.analyses.pca import ANALYZE_GAUSS
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.complete_rows import PREFIX, RowColumns
 

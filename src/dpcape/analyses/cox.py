@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -10,9 +11,8 @@ from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
 from dpcape.analyses.survival import EVENT, HORIZON, chosen_event, is_typed
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, maximum, sqrt
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import numbers_of_events
 from dpcape.statistics.table_designs import design_width
@@ -23,9 +23,9 @@ SHARES = (0.03, 0.07, 0.06, 0.11, 0.73)
 """Shares of mu^2: events over time, means of columns, and three rounds of scores, of which the last decides."""
 
 
-def length_of_rows(width: Number) -> Number:
+def length_of_rows(width: float) -> float:
     """Return the length, in standard deviations, to which rows are shortened: a little less than they usually have."""
-    return maximum(1.2, 0.9 * sqrt(width))
+    return max(1.2, 0.9 * math.sqrt(width))
 
 
 def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[int]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Schedule
-from dpcape.errors import InvalidParameter
-from dpcape.facts import MOST_VIEWS, PublicFacts
-from dpcape.formula import computed
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import MOST_VIEWS, PublicFacts
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
 GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (
@@ -338,7 +337,7 @@ class Analysis:
             first = alternatives(step)[0]
             if first.when:
                 answer = noise(number, first) if first.feeds else None
-                number += int(computed(first.times))
+                number += int(first.times)
                 yield step
 
 
@@ -363,4 +362,4 @@ def _one(number: int, release: Release) -> float:
 
 def _repeated(step: Release | Either) -> Sequence[float]:
     first = alternatives(step)[0]
-    return [computed(first.share)] * int(computed(first.times))
+    return [first.share] * int(first.times)

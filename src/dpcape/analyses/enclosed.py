@@ -15,12 +15,11 @@ import msgspec
 from dpcape.analyses.description import CONDITIONAL, Analysis, Public, alternatives, public_facts
 from dpcape.analyses.parameters import OTHER, REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Step, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import computed
-from dpcape.statistics.enclosed import Enclosure, assumption_of
-from dpcape.statistics.extent import Extent, rounding_one_by_one
-from dpcape.statistics.statistic import is_own, statistic_class
+from dpcape.core.enclosed import Enclosure, assumption_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_one_by_one
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import is_own, statistic_class
 
 MAX_STEPS = 10_000
 PlainValue = str | int | float | bool | list[str | int | float | bool] | None
@@ -229,18 +228,18 @@ def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
 def _plain(release: Release) -> PlainRelease:
     extent = release.extent
     own = _is_proved(release)
-    numbers = {name: None if value is None else computed(value) for name, value in release.numbers.items()}
+    numbers = {name: None if value is None else value for name, value in release.numbers.items()}
     return PlainRelease(
         statistic=release.statistic,
         is_own=own,
         numbers=numbers if own else {},
-        share=float(computed(release.share)),
-        times=int(computed(release.times)),
+        share=float(release.share),
+        times=int(release.times),
         known=str(release.known),
         feeds=release.feeds,
         assumption=release.assumption,
-        size=int(computed(extent.size)),
-        radius=float(computed(extent.radius)),
+        size=int(extent.size),
+        radius=float(extent.radius),
     )
 
 

@@ -19,8 +19,8 @@ from dpcape.analyses.regression import (
 )
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import SCALE
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 
 FAMILIES = GAUSSIAN, LOGISTIC, POISSON, GAMMA, MULTINOMIAL = ("gaussian", "logistic", "poisson", "gamma", "multinomial")
 LOGARITHMIC = (POISSON, GAMMA)
@@ -42,9 +42,7 @@ def _schedule(p: Public) -> Steps:
     known = p.n_classes is not None
     yield Refusal(known and p.family == LOGISTIC and p.n_classes != 2, many, {"n_classes": p.n_classes})
     few = "Labels for family='multinomial' must have three or more classes; got {n_classes}. Write family='logistic'."
-    # A plan's formula has three or more.
-    counted = p.n_classes if isinstance(p.n_classes, int) else 3
-    yield Refusal(known and p.family == MULTINOMIAL and counted < 3, few, {"n_classes": p.n_classes})
+    yield Refusal(known and p.family == MULTINOMIAL and p.n_classes < 3, few, {"n_classes": p.n_classes})
     counts = f"The response of family={p.family!r} must have a public range that begins at 0; got {{low}}. "
     counts += "Build records with labelled(X, y, bound=..., response=(0, most))."
     low = 0.0 if p.facts is None or p.facts.response is None else p.facts.response[0]

@@ -8,8 +8,8 @@ from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, 
 from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 
 FIRST_SHARE = 0.1

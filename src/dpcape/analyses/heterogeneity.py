@@ -7,7 +7,7 @@ from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCa
 from dpcape.analyses.harmonise import COLUMNS, MOMENTS_PROVED, SITE, moments_by_site
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, shown
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 POOLED_SHARE = 0.3
 """Share of mu^2 for means and squares of all sites together."""

@@ -11,12 +11,11 @@ from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCa
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Number, both, choose, computed, either, given, negation, sqrt
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import extent_of
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
-from dpcape.statistics.statistic import extent_of
 
 # Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
@@ -50,32 +49,32 @@ _NO_PEOPLE = (
 )
 
 
-def whitening_clip(n_components: Number) -> Number:
+def whitening_clip(n_components: float) -> float:
     """Return the clip radius of time points for the second moment that whitens them."""
-    return _WHITENING_CLIP * sqrt(n_components)
+    return _WHITENING_CLIP * math.sqrt(n_components)
 
 
-def fourth_clip(n_components: Number) -> Number:
+def fourth_clip(n_components: float) -> float:
     """Return the clip radius of whitened time points for the fourth moment."""
-    return _FOURTH_CLIP * sqrt(n_components)
+    return _FOURTH_CLIP * math.sqrt(n_components)
 
 
-def infomax_clips(n_components: Number) -> tuple[Number, Number]:
+def infomax_clips(n_components: float) -> tuple[float, float]:
     """Return the clip radii of a time point's gradient and of its bias.
 
     Near a solution |G| is about .45 R; a smaller radius slows the first rounds, a larger one adds noise.
     """
-    return 0.4 * n_components, 0.5 * sqrt(n_components)
+    return 0.4 * n_components, 0.5 * math.sqrt(n_components)
 
 
-def subject_infomax_clip(n_components: Number, n_timepoints: Number) -> Number:
+def subject_infomax_clip(n_components: float, n_timepoints: float) -> float:
     """Return the clip radius of a subject's mean gradient."""
-    return n_components / sqrt(n_timepoints)
+    return n_components / math.sqrt(n_timepoints)
 
 
-def covariance_clip(n: Number, n_timepoints: Number, scale: Number, *, residual: float = 0.0) -> Number:
+def covariance_clip(n: float, n_timepoints: float, scale: float, *, residual: float = 0.0) -> float:
     """Return a clip radius that covers nearly all subjects: sampling, the last release's noise and its residual."""
-    return 1.2 * sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
+    return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
 
 
 def _schedule(p: Public) -> Steps:
@@ -83,22 +82,22 @@ def _schedule(p: Public) -> Steps:
 
 
 def _of_time_points(p: Public) -> Steps:
-    n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
+    n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
     in_basis = sources_in_basis(p)
     if p.maps:
         # A plan may leave the basis open: without one there are no maps.
-        yield Refusal(both(p.operator is not None, negation(in_basis.wide)), _NO_MAPS)
+        yield Refusal(p.operator is not None and not in_basis.wide, _NO_MAPS)
         yield Refusal(p.solver != "moment", _NO_ROUNDS)
     used = maps_used(p, in_basis)
-    map_part: Number = 0.0 if used is False else choose(used, map_share(p, in_basis), 0.0)
+    map_part: float = 0.0 if used is False else (map_share(p, in_basis) if used else 0.0)
     rest = 1.0 if used is False else 1 - map_part
     few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
     yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
-    pca = choose(reduces, _RECORD_PCA * rest, 0.0)
-    whitening = choose(reduces, _RECORD_WHITENING * rest, _RECORD_WHITENING_ALONE)
-    first = choose(reduces, pca, whitening)
-    plain = both(negation(given(p.n_basis)), reduces)
+    pca = _RECORD_PCA * rest if reduces else 0.0
+    whitening = _RECORD_WHITENING * rest if reduces else _RECORD_WHITENING_ALONE
+    first = pca if reduces else whitening
+    plain = p.n_basis is None and reduces
     yield Release(
         "second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, first, when=plain
     )
@@ -106,9 +105,9 @@ def _of_time_points(p: Public) -> Steps:
     if p.operator or p.maps:
         inside = {"n_features": p.n_features, "n_columns": columns, "bound": p.bound}
         yield Release("basis_moments", inside, first, when=in_basis.wide)
-        yield Release("reduced_second_moment", narrow, first, when=negation(either(plain, in_basis.wide)))
+        yield Release("reduced_second_moment", narrow, first, when=not (plain or in_basis.wide))
     else:
-        yield Release("reduced_second_moment", narrow, first, when=negation(plain))
+        yield Release("reduced_second_moment", narrow, first, when=not plain)
     white = {"n_features": p.n_features, "n_columns": n, "clip": whitening_clip(n)}
     yield Release("reduced_second_moment", white, whitening, when=reduces)
     if p.solver == "infomax":
@@ -124,14 +123,14 @@ def _of_time_points(p: Public) -> Steps:
 
 def sources_in_basis(p: Public) -> InBasis:
     """Return what a public basis with more columns than components makes of the columns of time points."""
-    columns = choose(given(p.n_basis), p.n_basis, p.n_features)
-    return InBasis(both(given(p.n_basis), columns > p.n_components), columns, p.n_features, 1, SOURCE_MAPS)
+    columns = p.n_basis if p.n_basis is not None else p.n_features
+    return InBasis(p.n_basis is not None and columns > p.n_components, columns, p.n_features, 1, SOURCE_MAPS)
 
 
 def _of_people(p: Public) -> Steps:
-    n, columns = p.n_components, choose(given(p.n_basis), p.n_basis, p.n_features)
+    n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
-    left = choose(reduces, 1 - PCA_SHARE, 1.0)
+    left = 1 - PCA_SHARE if reduces else 1.0
     alone = (
         "unit='subject' must have at least 2 subjects; got 1. Add subjects, or protect time points with unit='record'."
     )
@@ -158,10 +157,10 @@ def _of_people(p: Public) -> Steps:
         yield Release("subject_polish", {"n_components": n}, share, N_POLISH_ROUNDS)
 
 
-def _tensor_share(p: Public, left: Number) -> Number:
+def _tensor_share(p: Public, left: float) -> float:
     """Return the tensor's share: smaller where there is less noise, because refinement then gains more."""
-    strength = p.n_records * p.mu * sqrt(left)
-    return choose(strength < 330, 0.60, choose(strength < 600, 0.50, 0.35))
+    strength = p.n_records * p.mu * math.sqrt(left)
+    return 0.60 if strength < 330 else (0.50 if strength < 600 else 0.35)
 
 
 def least_subjects(p: Public) -> int:
@@ -176,7 +175,7 @@ def least_subjects(p: Public) -> int:
     reduces = columns > n
     least: float = _STRENGTH_PER_COMPONENT * n / (p.mu * math.sqrt(1 - PCA_SHARE if reduces else 1.0))
     if reduces:
-        diameter = computed(extent_of("subject_projector", n_columns=columns, n_components=n).diameter)
+        diameter = extent_of("subject_projector", n_columns=columns, n_components=n).diameter
         least = max(least, diameter * math.sqrt(2 * columns / PCA_SHARE) / (_MOST_PCA_NOISE * p.mu))
     return math.ceil(least)
 

@@ -11,8 +11,7 @@ from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed, show
 from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling, scaling_used
 from dpcape.analyses.scaling import SCALE as PRIVATE_SCALE
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, negation
+from dpcape.core.errors import InvalidParameter
 
 SEED = Parameter("random_state", OTHER, 0, refuse=lambda value, public: check_seed(value))
 SPREAD = "spread"
@@ -30,12 +29,12 @@ _NOTE = (
 )
 
 
-def reduces(n_features: Number, init: object) -> Condition:
+def reduces(n_features: float, init: object) -> bool:
     """Return whether clusters are sought in few coordinates first: in many columns, unless a start is given."""
-    return both(init is None, lambda: n_features > N_COORDINATES)
+    return init is None and n_features > N_COORDINATES
 
 
-def n_first_rounds(n_iter: Number) -> Number:
+def n_first_rounds(n_iter: float) -> float:
     """Return how many of the rounds in few coordinates have more centres than clusters."""
     return (3 * n_iter + 7) // 8
 
@@ -49,16 +48,16 @@ def _schedule(p: Public) -> Steps:
     first, share = n_first_rounds(p.n_iter), plan.left * _ROUNDS_SHARE / p.n_iter
     many, own = reduced | {"n_clusters": MANY * p.n_clusters}, reduced | {"n_clusters": p.n_clusters}
     yield Release("reduced_cluster_sums", many, share, first, known=RELATIVE, when=few)
-    more = both(few, lambda: p.n_iter > first)
+    more = few and p.n_iter > first
     yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
     whole = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
     # Columns that are standardised need a matrix, which the statistic in few coordinates has.
-    standardised = both(few, scaling_used(p))
+    standardised = few and scaling_used(p)
     last = plan.left * _LAST_SHARE
     yield Release("reduced_cluster_sums", whole, last, known=RELATIVE, when=standardised)
-    yield Release("recentred_cluster_sums", whole, last, known=RELATIVE, when=both(few, negation(standardised)))
+    yield Release("recentred_cluster_sums", whole, last, known=RELATIVE, when=few and not standardised)
     numbers = {"n_features": p.n_features, "bound": plan.bound, "n_clusters": p.n_clusters}
-    yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), negation(few))
+    yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), not few)
 
 
 def _refuse_start(init: object, p: Public) -> None:

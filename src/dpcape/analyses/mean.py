@@ -6,8 +6,7 @@ from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, A
 from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
 from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
-from dpcape.errors import InvalidParameter
-from dpcape.formula import choose
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.clipped_means import clipping_weight, weight_after_scaling
 
 CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: check_confidence(value))
@@ -27,7 +26,7 @@ def _refuse_recentre(value: object, p: Public) -> None:
 
 def _schedule(p: Public) -> Steps:
     plan = yield from (scaling(p, wanted=True, keep_units=True) if p.recentre else clipping(p))
-    weight = choose(plan.used, lambda: weight_after_scaling(p.facts), lambda: clipping_weight(p.facts))
+    weight = weight_after_scaling(p.facts) if plan.used else clipping_weight(p.facts)
     numbers = {"n_features": p.n_features, "bound": plan.bound, "clipping_weight": weight}
     yield from scaled_release(plan, "clipped_means", numbers)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.registry import own_analyses
-from dpcape.protocols.registry import plannable
+from dpcape.core.protocols.registry import plannable
 
 VERIFIED, PUBLISHED, BROKEN = "verified", "published claim only", "broken"
 

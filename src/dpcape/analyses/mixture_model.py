@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -15,8 +16,7 @@ from dpcape.analyses.moment_shares import (
 )
 from dpcape.analyses.parameters import NUMBER, OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import RELATIVE, Release, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, choose, sqrt
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.third_moments import checked_variance
 
 _OPTIONS = ("n_components", "noise_variance")
@@ -30,19 +30,19 @@ _STEP_CLIP, _COUNT_WEIGHT = 1.2, 0.3
 _MOST_NOISE = 0.12
 
 
-def step_clip(n_features: Number, noise_variance: Number) -> Number:
+def step_clip(n_features: float, noise_variance: float) -> float:
     """Return the clip of a record's contribution to a step."""
-    return _STEP_CLIP * sqrt(n_features * noise_variance)
+    return _STEP_CLIP * math.sqrt(n_features * noise_variance)
 
 
-def step_count_weight(n_features: Number, noise_variance: Number) -> Number:
+def step_count_weight(n_features: float, noise_variance: float) -> float:
     """Return the factor of the responsibilities in a step."""
-    return _COUNT_WEIGHT * sqrt(n_features * noise_variance)
+    return _COUNT_WEIGHT * math.sqrt(n_features * noise_variance)
 
 
 def _schedule(p: Public) -> Steps:
     steps, times = _steps(p)
-    moments = choose(steps, 1 - _STEPS_SHARE, 1.0)
+    moments = 1 - _STEPS_SHARE if steps else 1.0
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
@@ -61,17 +61,17 @@ def _schedule(p: Public) -> Steps:
     yield Release("mixture_step", step, _STEPS_SHARE / times, times, when=steps)
 
 
-def _steps(p: Public) -> tuple[Condition, int]:
+def _steps(p: Public) -> tuple[bool, int]:
     """Return whether steps are made, and how many; "auto" judges from public numbers.
 
     A mean of a component of average weight moves with noise of sqrt(D) K 2 clip / (N mu) in the whole step, with the mu
     that one holder of all records would have for the noise that the protocol leaves in the total.
     """
     if p.n_iter != "auto":
-        return both(p.noise_variance > 0, p.n_iter > 0), max(1, p.n_iter)
-    noise = sqrt(p.n_features * _N_STEPS) * p.n_components * 2 * step_clip(p.n_features, p.noise_variance)
-    bearable = _MOST_NOISE * p.bound * p.n_records * p.total_mu * sqrt(_STEPS_SHARE)
-    return both(p.noise_variance > 0, lambda: noise <= bearable), _N_STEPS
+        return p.noise_variance > 0 and p.n_iter > 0, max(1, p.n_iter)
+    noise = math.sqrt(p.n_features * _N_STEPS) * p.n_components * 2 * step_clip(p.n_features, p.noise_variance)
+    bearable = _MOST_NOISE * p.bound * p.n_records * p.total_mu * math.sqrt(_STEPS_SHARE)
+    return p.noise_variance > 0 and noise <= bearable, _N_STEPS
 
 
 def _refuse_variance(value: Any, p: Public) -> None:

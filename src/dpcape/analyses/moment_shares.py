@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Either, Release
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Number, choose
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public
@@ -34,7 +33,7 @@ def _refuse_share(share: object, public: Public) -> None:
 SECOND_MOMENT_SHARE = Parameter("second_moment_share", OTHER, "auto", refuse=_refuse_share)
 
 
-def second_moment_share(share: float | str, *, n_features: Number, n_components: Number) -> Number:
+def second_moment_share(share: float | str, *, n_features: float, n_components: float) -> float:
     """Return the share of mu^2 for the second moment; "auto" follows measurements (experiments/topics).
 
     The second moment determines n_features x n_components numbers and the third n_components^3, so the second moment
@@ -43,7 +42,7 @@ def second_moment_share(share: float | str, *, n_features: Number, n_components:
     if not isinstance(share, str):
         return float(share)
     columns_each = n_features / n_components
-    return choose(columns_each < 4, 0.45, choose(columns_each < 20, 0.6, 0.75))
+    return 0.45 if columns_each < 4 else (0.6 if columns_each < 20 else 0.75)
 
 
 def chosen_design(design: str, whole: Release, whitened: Release) -> Release | Either:

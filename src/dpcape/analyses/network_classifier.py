@@ -18,8 +18,7 @@ from dpcape.analyses.parameters import (
     shown,
 )
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.formula import choose, negation
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
 from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 
@@ -31,7 +30,7 @@ def _schedule(p: Public) -> Steps:
     )
     yield Refusal(p.n_classes is None, text)
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
-    outputs = choose(p.n_classes == 2, 1, p.n_classes)
+    outputs = 1 if p.n_classes == 2 else p.n_classes
     rests_on = "" if p.features is None else feature_map(p.features).assumption
     if isinstance(p.n_hidden, Sequence) and len(p.n_hidden) > 1:
         widths = (inputs, *p.n_hidden, outputs)
@@ -43,7 +42,7 @@ def _schedule(p: Public) -> Steps:
     linear = n_hidden == 0
     yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear, assumption=rests_on)
     hidden = numbers | {"n_hidden": n_hidden}
-    yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=negation(linear), assumption=rests_on)
+    yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=not linear, assumption=rests_on)
 
 
 def hidden_widths(n_hidden: int | Sequence[int]) -> tuple[int, ...]:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Number
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public
 
-End: TypeAlias = "Number | Callable[[Public], Number] | None"
+End: TypeAlias = "float | Callable[[Public], float] | None"
 """End of a range: a number, or a function from public numbers to it; None where there is no range."""
 
 

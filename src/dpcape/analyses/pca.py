@@ -16,7 +16,6 @@ from dpcape.analyses.wide import (
     refused_maps,
     rows_in_basis,
 )
-from dpcape.formula import both, negation
 
 CENTER = Parameter("center", FLAG, False)
 ADJUST = Parameter("adjust", CHOICE, None, optional=True, words=("site",))
@@ -46,7 +45,7 @@ def _schedule(p: Public) -> Steps:
     in_basis = rows_in_basis(p)
     yield from refused_maps(p, in_basis)
     adjusted = p.adjust == "site"
-    yield Refusal(both(adjusted, in_basis.wide), ADJUSTED)
+    yield Refusal(adjusted and in_basis.wide, ADJUSTED)
     if p.center or adjusted:
         yield Refusal(p.clip is not None, _ALREADY)
         # Two views would be divided by a radius each, which changes their relative units.
@@ -60,7 +59,7 @@ def _schedule(p: Public) -> Steps:
     if adjusted:
         plain = "site_centred_moments"
         whole = {"n_features": p.n_features, "bound": plan.bound, "n_sites": p.n_participants}
-    yield from only(scaled_release(plan, plain, whole), negation(in_basis.wide))
+    yield from only(scaled_release(plan, plain, whole), not in_basis.wide)
     moments = "centred_basis_moments" if p.center else "basis_moments"
     yield from map_releases(p, in_basis, plan, moments, plan.used if asked else True)
 

@@ -6,8 +6,7 @@ from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis,
 from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Formula, written
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.losses import own_losses
 from dpcape.statistics.polynomials import LARGEST_SIZE, polynomial_coefficients
 
@@ -19,10 +18,9 @@ _NOTE = (
 
 
 def _schedule(p: Public) -> Steps:
-    if isinstance(p.n_features, Formula):
+    if p.facts is None:
         # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
-        loss = f"poissonLoss({written(p.n_features)}, {written(p.bound)})"
-        numbers = {name: Formula(f"{loss}.{name}") for name in ("size", "diameter", "radius")}
+        numbers = p.poisson_numbers
         text = f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {{size}}. "
         text += "Use fewer features or a smaller degree."
         yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})

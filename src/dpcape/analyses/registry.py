@@ -12,8 +12,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from dpcape.analyses.description import CONDITIONAL, GROUPS, Analysis, Variant
 from dpcape.analyses.names import IN_ONE_PROCESS, IN_STUDIES
-from dpcape.errors import InvalidParameter
-from dpcape.lazy import Lazily
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.lazy import Lazily
 
 GROUP = "dpcape.analyses"
 

@@ -9,8 +9,7 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.scaling import SCALE, ScalingPlan, only, scaled_release, scaling
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, choose, negation, sqrt
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.regression_rounds import SPREAD_CLIP, n_coefficients
 
 PURPOSES = INFERENCE, PREDICTION = ("inference", "prediction")
@@ -76,28 +75,28 @@ def _refuse_ridge(value: object, p: Public) -> None:
 RIDGE = Parameter("ridge", OTHER, 0.0, refuse=_refuse_ridge)
 
 
-def spread_released(p: Public, plan: ScalingPlan) -> Condition:
+def spread_released(p: Public, plan: ScalingPlan) -> bool:
     """Return whether the spread of residuals is released: where its noise, by public numbers, is small enough."""
-    clip = SPREAD_CLIP * sqrt(n_coefficients(p.n_features, p.fit_intercept))
-    noise: Number = math.sqrt(2) * clip / (p.mu * p.n_records * sqrt(SPREAD_SHARE * plan.left))
+    clip = SPREAD_CLIP * math.sqrt(n_coefficients(p.n_features, p.fit_intercept))
+    noise: float = math.sqrt(2) * clip / (p.mu * p.n_records * math.sqrt(SPREAD_SHARE * plan.left))
     return noise <= MOST_SPREAD_NOISE
 
 
-def _numbers(p: Public, plan: ScalingPlan) -> dict[str, Number | None]:
+def _numbers(p: Public, plan: ScalingPlan) -> dict[str, float | None]:
     return {"n_features": p.n_features, "bound": plan.bound, "intercept": p.fit_intercept}
 
 
 def _predicted(p: Public) -> Steps:
     """Yield the releases of a prediction: one moment, then gradients; without rounds and unscaled the moment alone."""
     once = p.n_iter == 0
-    alone = both(p.scale is None, once)
+    alone = p.scale is None and once
     numbers = {"n_features": p.n_features, "bound": p.bound, "intercept": p.fit_intercept}
     yield Release("regression_moment", numbers, when=alone)
     plan = yield from scaling(p)
-    start = scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), choose(once, 1.0, START_SHARE))
-    yield from only(start, negation(alone))
-    each = choose(once, 0.0, lambda: (1 - START_SHARE) / p.n_iter)
-    yield from only(scaled_release(plan, "residual_gradient", _numbers(p, plan), each, p.n_iter), negation(once))
+    start = scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), (1.0 if once else START_SHARE))
+    yield from only(start, not alone)
+    each = 0.0 if once else (1 - START_SHARE) / p.n_iter
+    yield from only(scaled_release(plan, "residual_gradient", _numbers(p, plan), each, p.n_iter), not once)
 
 
 def _linear(p: Public) -> Steps:
@@ -112,7 +111,7 @@ def linear_rounds(p: Public) -> Steps:
     """Yield the releases of a linear regression for inference."""
     plan = yield from scaling(p)
     released, numbers = spread_released(p, plan), _numbers(p, plan)
-    share = choose(released, 1 - SPREAD_SHARE, 1.0)
+    share = 1 - SPREAD_SHARE if released else 1.0
     yield from scaled_release(plan, "weighted_regression_moment", numbers, share)
     yield from only(scaled_release(plan, "residual_spread", numbers, SPREAD_SHARE), released)
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpcape.formula import Condition, Number, Value
-from dpcape.statistics.extent import Extent
-from dpcape.statistics.statistic import extent_of
+from dpcape.core.extent import Extent
+from dpcape.core.statistic import extent_of
 
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public
@@ -50,11 +49,11 @@ class Release:
     """
 
     statistic: str
-    numbers: Mapping[str, Number | None]
-    share: Number = 1.0
-    times: Number = 1
-    known: Value = EXACT
-    when: Condition = True
+    numbers: Mapping[str, float | None]
+    share: float = 1.0
+    times: float = 1
+    known: object = EXACT
+    when: bool = True
     feeds: bool = False
     assumption: str = ""
     inner: str = ""
@@ -96,7 +95,7 @@ class Refusal:
         Numbers that the message shows.
     """
 
-    when: Condition
+    when: bool
     text: str
     values: Mapping[str, object] = field(default_factory=dict)
 

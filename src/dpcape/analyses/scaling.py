@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,8 +10,7 @@ from typing import Any, NamedTuple
 from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Step
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, choose, negation, sqrt
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.scaling import N_BINS
 
 SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))
@@ -62,20 +62,20 @@ class ScalingPlan(NamedTuple):
 
     Attributes
     ----------
-    used : Condition
+    used : bool
         Whether records are scaled: from here on in standardised units.
-    left : Number
+    left : float
         Share of mu^2 that is left.
-    bound : Number
+    bound : float
         Largest length of a row from here on, all views together.
     """
 
-    used: Condition
-    left: Number
-    bound: Number
+    used: bool
+    left: float
+    bound: float
 
 
-def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
+def scaling_used(p: Public, wanted: bool | None = None) -> bool:
     """Return whether scaling is asked for and can work, from public numbers alone.
 
     If the noise of the whole histogram of lengths is more than a fifth of the records, no radius can be found: the
@@ -85,29 +85,29 @@ def scaling_used(p: Public, wanted: Condition | None = None) -> Condition:
     ----------
     p : Public
         Public numbers of the study.
-    wanted : Condition or None
+    wanted : bool or None
         Whether it is asked for; None for an analysis with the parameter :data:`SCALE`, which says so.
     """
     asked = p.scale == "private" if wanted is None else wanted
     if asked is False:
         return False
-    return both(asked, lengths_found(p))
+    return asked and lengths_found(p)
 
 
-def lengths_found(p: Public, share: float = RADIUS_SHARE) -> Condition:
+def lengths_found(p: Public, share: float = RADIUS_SHARE) -> bool:
     """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
-    found: Condition = sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
+    found: bool = math.sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
     return found
 
 
-def clip_used(p: Public) -> Condition:
+def clip_used(p: Public) -> bool:
     """Return whether rows are clipped to a quantile of their lengths: if asked for, and if noise does not hide them."""
     return False if p.clip is None else lengths_found(p, Quantile(*p.clip).share)
 
 
-def deviations_found(p: Public) -> Condition:
+def deviations_found(p: Public) -> bool:
     """Return whether the noise of a deviation is at most a fifth of the largest that counts."""
-    found: Condition = sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE
+    found: bool = math.sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE
     return found
 
 
@@ -116,16 +116,14 @@ def _standard_shares(p: Public) -> tuple[float, float]:
     return (VIEWS_MEAN_SHARE, VIEWS_DEVIATION_SHARE) if p.kind == "views" else (MEAN_SHARE, DEVIATION_SHARE)
 
 
-def scaling_plan(p: Public, *, wanted: Condition | None = None, keep_units: bool = False) -> ScalingPlan:
+def scaling_plan(p: Public, *, wanted: bool | None = None, keep_units: bool = False) -> ScalingPlan:
     """Return what a schedule needs to know after scaling, without its releases; see :func:`scaling`."""
     used = scaling_used(p, wanted)
     spent = MEAN_SHARE + RADIUS_SHARE + (0.0 if keep_units else DEVIATION_SHARE)
-    return ScalingPlan(used, choose(used, 1 - spent, 1.0), choose(used, sqrt(p.n_views), p.bound))
+    return ScalingPlan(used, (1 - spent if used else 1.0), (math.sqrt(p.n_views) if used else p.bound))
 
 
-def scaling(
-    p: Public, *, wanted: Condition | None = None, keep_units: bool = False
-) -> Generator[Step, Any, ScalingPlan]:
+def scaling(p: Public, *, wanted: bool | None = None, keep_units: bool = False) -> Generator[Step, Any, ScalingPlan]:
     """Yield the releases of private scaling, and return what follows from them.
 
     Write ``plan = yield from scaling(p)`` in a schedule whose analysis has the parameter :data:`SCALE`, then ``yield
@@ -135,7 +133,7 @@ def scaling(
     ----------
     p : Public
         Public numbers of the study.
-    wanted : Condition or None
+    wanted : bool or None
         As for :func:`scaling_used`.
     keep_units : bool
         Whether columns keep their relative units: deviations are then not released.
@@ -160,14 +158,14 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
         Public numbers of the study.
     """
     used = deviations_found(p)
-    measured = both(used, lengths_found(p))
+    measured = used and lengths_found(p)
     mean_share, deviation_share = _standard_shares(p)
     yield _mean_release(p, used, mean_share)
     yield Release("absolute_deviations", {"n_features": p.n_features}, deviation_share, when=used)
     yield _radius_release(p, measured)
     spent = mean_share + deviation_share
-    left = choose(measured, 1 - spent - RADIUS_SHARE, choose(used, 1 - spent, 1.0))
-    return ScalingPlan(used, left, choose(used, sqrt(p.n_views), p.bound))
+    left = 1 - spent - RADIUS_SHARE if measured else (1 - spent if used else 1.0)
+    return ScalingPlan(used, left, (math.sqrt(p.n_views) if used else p.bound))
 
 
 def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:
@@ -184,21 +182,21 @@ def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:
         return ScalingPlan(False, 1.0, p.bound)
     used, share = clip_used(p), Quantile(*p.clip).share
     yield Release("radius_histogram", {"n_features": p.n_features, "n_views": p.n_views}, share, when=used)
-    return ScalingPlan(used, choose(used, 1 - share, 1.0), choose(used, 1.0, p.bound))
+    return ScalingPlan(used, (1 - share if used else 1.0), (1.0 if used else p.bound))
 
 
-def _radius_release(p: Public, used: Condition) -> Release:
+def _radius_release(p: Public, used: bool) -> Release:
     return Release("radius_histogram", {"n_features": p.n_features, "n_views": p.n_views}, RADIUS_SHARE, when=used)
 
 
-def _mean_release(p: Public, used: Condition, share: float = MEAN_SHARE) -> Release:
+def _mean_release(p: Public, used: bool, share: float = MEAN_SHARE) -> Release:
     """Return the release of the mean; views are divided by their bounds, so that their units do not matter."""
-    name, bound = ("scaled_first_moments", sqrt(p.n_views)) if p.kind == "views" else ("first_moments", p.bound)
+    name, bound = ("scaled_first_moments", math.sqrt(p.n_views)) if p.kind == "views" else ("first_moments", p.bound)
     return Release(name, {"n_features": p.n_features, "bound": bound}, share, when=used)
 
 
 def scaled_release(
-    plan: ScalingPlan, statistic: str, numbers: dict[str, Number | None], share: Number = 1.0, times: Number = 1
+    plan: ScalingPlan, statistic: str, numbers: dict[str, float | None], share: float = 1.0, times: float = 1
 ) -> Generator[Release, Any, None]:
     """Yield a release that follows scaling: of the scaled statistic if scaling is used, else of the statistic itself.
 
@@ -210,17 +208,17 @@ def scaled_release(
         Name of the statistic of rows as they are.
     numbers : dict
         Its public numbers; those that depend on the bound use ``plan.bound``.
-    share : Number
+    share : float
         Share of what is left of mu^2, each time.
-    times : Number
+    times : float
         How many times it is made.
     """
     each = share * plan.left
     yield Release(f"scaled_{statistic}", numbers, each, times, when=plan.used)
-    yield Release(statistic, numbers, each, times, when=negation(plan.used))
+    yield Release(statistic, numbers, each, times, when=not plan.used)
 
 
-def only(steps: Generator[Release, Any, None], when: Condition) -> Generator[Release, Any, None]:
+def only(steps: Generator[Release, Any, None], when: bool) -> Generator[Release, Any, None]:
     """Yield releases that are made only on a further condition."""
     for step in steps:
-        yield replace(step, when=both(step.when, when))
+        yield replace(step, when=step.when and when)

@@ -11,9 +11,8 @@ from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, 
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.formula import Number, choose, sqrt
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import MOST_BINS, numbers_of, planned_numbers
 
@@ -90,19 +89,19 @@ def weights_of(value: object, n_columns: int) -> list[float]:
     return [float(entry) for entry in given]
 
 
-def n_bins_of(bins: Number | None, n_records: Number, mu: Number, length: Number) -> Number:
+def n_bins_of(bins: float | None, n_records: float, mu: float, length: float) -> float:
     """Return the number of bins of a range: as given, or more the less noise there is."""
     if bins is not None:
         return bins
-    found: Number = _COARSE
+    found: float = _COARSE
     for least, finer in reversed(_FINER):
-        found = choose(n_records * mu > least * length, finer, found)
+        found = finer if n_records * mu > least * length else found
     return found
 
 
 def _schedule(p: Public) -> Steps:
     if p.facts is None or not p.facts.columns:
-        length = sqrt(p.n_features)
+        length = math.sqrt(p.n_features)
         bins = n_bins_of(p.bins, p.n_records, p.mu, length)
         yield Release("grouped_counts", planned_numbers(p.n_features, p.n_groups, bins))
         return
@@ -111,7 +110,7 @@ def _schedule(p: Public) -> Steps:
     described: Sequence[PublicColumn] = p.facts.columns
     counted, by = [described[at] for at in columns], [described[at] for at in groups]
     bins = n_bins_of(p.bins, p.n_records, p.mu, math.hypot(*weights))
-    yield Release("grouped_counts", numbers_of(by, counted, weights, int(bins)))  # type: ignore[arg-type]  # a number here
+    yield Release("grouped_counts", numbers_of(by, counted, weights, int(bins)))
 
 
 def _refuse_by(value: object, p: Public) -> None:

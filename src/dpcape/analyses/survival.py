@@ -9,9 +9,8 @@ from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of, refuse_level_names
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, choose
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import MOST_TIMES, numbers_of_events
 
@@ -21,14 +20,14 @@ _FINER = ((100_000, 256), (4000, 128), (1000, 64), (400, 32), (120, 16))
 _COARSE = 8
 
 
-def n_times_of(bins: Number | None, n_records: Number, mu: Number) -> Number:
+def n_times_of(bins: float | None, n_records: float, mu: float) -> float:
     """Return the number of bins of time: as given, or more the less noise there is."""
     if bins is not None:
         return bins
-    found: Number = _COARSE
-    for least, finer in reversed(_FINER):
-        found = choose(n_records * mu > least, finer, found)
-    return found
+    for least, finer in _FINER:
+        if n_records * mu > least:
+            return finer
+    return _COARSE
 
 
 def chosen_event(facts: PublicFacts, event: object) -> int:
@@ -84,7 +83,7 @@ def _schedule(p: Public) -> Steps:
         return
     groups = chosen_groups(p.facts, chosen_event(p.facts, p.event), p.by)
     by = [p.facts.columns[at] for at in groups]
-    yield Release("event_counts", numbers_of_events(by, int(bins)))  # type: ignore[arg-type]  # a number here
+    yield Release("event_counts", numbers_of_events(by, int(bins)))
 
 
 def is_typed(p: Public) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dpcape.analyses.description import ENTRY, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
@@ -16,7 +17,6 @@ from dpcape.analyses.moment_shares import (
 )
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Steps
-from dpcape.formula import Number, both, choose, given, sqrt
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.word_moments import LARGEST_TENSOR
 
@@ -30,34 +30,34 @@ _LENGTH_NOTE = (
 _OPTIONS = ("n_components", "n_words", "document_length")
 
 
-def share_clip(length: Any) -> Number:
+def share_clip(length: Any) -> float:
     """Return the clip radius of word shares for documents with ``length`` different words."""
-    radius: Number = choose(given(length), lambda: length**-0.5, 1.0)
+    radius: float = length**-0.5 if length is not None else 1.0
     return radius
 
 
-def pair_clip(length: Any) -> Number:
+def pair_clip(length: Any) -> float:
     """Return the norm of the pair matrix of a document with ``length`` different words."""
-    return choose(given(length), lambda: 1 / sqrt(length * (length - 1)), 1.0)
+    return 1 / math.sqrt(length * (length - 1)) if length is not None else 1.0
 
 
-def triple_clip(length: Any) -> Number:
+def triple_clip(length: Any) -> float:
     """Return the norm of the triple tensor of a document with ``length`` different words."""
-    return choose(given(length), lambda: 1 / sqrt(length * (length - 1) * (length - 2)), 1.0)
+    return 1 / math.sqrt(length * (length - 1) * (length - 2)) if length is not None else 1.0
 
 
-def _width(p: Public) -> Number:
-    width: Number = choose(given(p.n_words), p.n_words, p.n_features)
+def _width(p: Public) -> float:
+    width: float = p.n_words if p.n_words is not None else p.n_features
     return width
 
 
 def _schedule(p: Public) -> Steps:
-    chosen, width = given(p.n_words), _width(p)
+    chosen, width = p.n_words is not None, _width(p)
     share = second_moment_share(p.second_moment_share, n_features=width, n_components=p.n_components)
-    left = choose(chosen, 1 - WORD_SHARE, 1.0)
+    left = 1 - WORD_SHARE if chosen else 1.0
     # The number of kept words per document is known only after the first release; radii are largest for the fewest.
-    guessed = both(both(chosen, given(p.document_length)), p.document_length != _SHORTEST)
-    length, known = choose(guessed, _SHORTEST, p.document_length), choose(guessed, AT_MOST, EXACT)
+    guessed = (chosen and p.document_length is not None) and p.document_length != _SHORTEST
+    length, known = _SHORTEST if guessed else p.document_length, (AT_MOST if guessed else EXACT)
     if p.design == "full":
         text = (
             "A third moment released whole must have at most {most} entries; got {size} for {width} words. "

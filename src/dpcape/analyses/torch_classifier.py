@@ -7,7 +7,7 @@ from dpcape.analyses.kmeans import SEED
 from dpcape.analyses.network_classifier import refuse_momentum
 from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.modules import module_of, module_size
 
 NETWORK_MODULES = "dpcape.network_modules"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -9,8 +10,7 @@ from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import FLAG, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
-from dpcape.errors import InvalidParameter
-from dpcape.formula import Condition, Number, both, choose, either, given, negation, sqrt
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 
 
@@ -134,48 +134,48 @@ class InBasis(NamedTuple):
 
     Attributes
     ----------
-    wide : Condition
+    wide : bool
         Whether there is a basis.
-    columns : Number
+    columns : float
         Columns that are analysed: those of the bases, and of rows or views without one.
-    mapped : Number
+    mapped : float
         Columns of rows or views that have a basis: those of which maps are released.
-    parts : Number
+    parts : float
         Parts of a row with an energy each that the basis leaves out.
     maps : MapRule
         When maps are released.
     """
 
-    wide: Condition
-    columns: Number
-    mapped: Number
-    parts: Number
+    wide: bool
+    columns: float
+    mapped: float
+    parts: float
     maps: MapRule
 
 
 def rows_in_basis(p: Public) -> InBasis:
     """Return what the public basis of rows makes of their columns."""
-    return InBasis(given(p.n_basis), columns_of(p), p.n_features, 1, ROW_MAPS)
+    return InBasis(p.n_basis is not None, columns_of(p), p.n_features, 1, ROW_MAPS)
 
 
 def views_in_bases(p: Public) -> InBasis:
     """Return what the public bases of two views make of their columns."""
-    first, second = given(p.n_x_basis), given(p.n_y_basis)
-    mapped = choose(first, p.first, 0) + choose(second, p.n_features - p.first, 0)
+    first, second = p.n_x_basis is not None, p.n_y_basis is not None
+    mapped = (p.first if first else 0) + (p.n_features - p.first if second else 0)
     x_columns, y_columns = columns_of_views(p)
-    return InBasis(either(first, second), x_columns + y_columns, mapped, 2, VIEW_MAPS)
+    return InBasis(first or second, x_columns + y_columns, mapped, 2, VIEW_MAPS)
 
 
-def columns_of_views(p: Public) -> tuple[Number, Number]:
+def columns_of_views(p: Public) -> tuple[float, float]:
     """Return the number of columns that are analysed of each of two views."""
-    first: Number = choose(given(p.n_x_basis), p.n_x_basis, p.first)
-    second: Number = choose(given(p.n_y_basis), p.n_y_basis, p.n_features - p.first)
+    first: float = p.n_x_basis if p.n_x_basis is not None else p.first
+    second: float = p.n_y_basis if p.n_y_basis is not None else p.n_features - p.first
     return first, second
 
 
-def columns_of(p: Public) -> Number:
+def columns_of(p: Public) -> float:
     """Return the number of columns that are analysed: those of the basis, or of the rows."""
-    columns: Number = choose(given(p.n_basis), p.n_basis, p.n_features)
+    columns: float = p.n_basis if p.n_basis is not None else p.n_features
     return columns
 
 
@@ -184,12 +184,12 @@ def refused_maps(p: Public, rows: InBasis) -> Steps:
     if not p.maps:
         return
     none = "maps must be False without a basis; got True. Give a public basis, or leave maps out."
-    yield Refusal(negation(rows.wide), none)
+    yield Refusal(not rows.wide, none)
     auto = "n_components must be a whole number with maps=True; got 'auto'. Choose how many maps are released."
     yield Refusal(p.n_components == "auto", auto)
 
 
-def maps_used(p: Public, rows: InBasis, needed: Condition = True) -> Condition:
+def maps_used(p: Public, rows: InBasis, needed: bool = True) -> bool:
     """Return whether maps are released: if they are asked for, and if noise does not hide them.
 
     A map has D entries with noise 2 b sqrt(K) / (N mu) for residuals of length b, and its signal is of the order of
@@ -203,26 +203,26 @@ def maps_used(p: Public, rows: InBasis, needed: Condition = True) -> Condition:
         Public numbers of the study.
     rows : InBasis
         What the basis makes of the columns.
-    needed : Condition
+    needed : bool
         Without which there are no maps: that scaling is used, where it is asked for.
     """
     if not p.maps:
         return False
-    found = both(rows.wide, lambda: _strength(p, rows) >= rows.maps.least)
-    return found if needed is True else both(found, needed)
+    found = rows.wide and _strength(p, rows) >= rows.maps.least
+    return found if needed is True else found and needed
 
 
-def map_share(p: Public, rows: InBasis) -> Number:
+def map_share(p: Public, rows: InBasis) -> float:
     """Return the share of the maps, of what is left of mu^2."""
-    return choose(_strength(p, rows) >= rows.maps.many, rows.maps.more, rows.maps.share)
+    return rows.maps.more if _strength(p, rows) >= rows.maps.many else rows.maps.share
 
 
-def _strength(p: Public, rows: InBasis) -> Number:
-    strength: Number = p.n_records * p.total_mu / (p.n_components * sqrt(rows.mapped))
+def _strength(p: Public, rows: InBasis) -> float:
+    strength: float = p.n_records * p.total_mu / (p.n_components * math.sqrt(rows.mapped))
     return strength
 
 
-def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, needed: Condition = True) -> Steps:
+def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, needed: bool = True) -> Steps:
     """Yield the releases of moments in a basis, and of maps of what it leaves out, if there is a basis.
 
     Parameters
@@ -235,11 +235,11 @@ def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, need
         What follows from scaling.
     moments : str
         Name of the statistic of moments.
-    needed : Condition
+    needed : bool
         As for :func:`maps_used`.
     """
     used = maps_used(p, rows, needed)
-    share: Number = 0.0 if used is False else choose(used, map_share(p, rows), 0.0)
+    share: float = 0.0 if used is False else (map_share(p, rows) if used else 0.0)
     inside = {"n_features": p.n_features, "n_columns": rows.columns, "n_parts": rows.parts, "bound": plan.bound}
     yield from only(scaled_release(plan, moments, inside, 1 - share), rows.wide)
     if used is not False:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.dealer import Dealer
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.secure_sum import SecureSum
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.dealer import Dealer
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.secure_sum import SecureSum
 
 SITES = ("ava", "bob", "cid", "dot")
 VICTIM = SITES[0]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
 from dpcape.audit.adversaries import Adversary
 from dpcape.audit.protocol_run import Observed
-from dpcape.privacy.calibration import ReleaseNoise
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.privacy.calibration import ReleaseNoise
 
 
 class _View:

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
 from dpcape.audit.adversaries import Adversary
 from dpcape.audit.attack import scores
 from dpcape.audit.bounds import lower_bounds
@@ -16,16 +15,18 @@ from dpcape.audit.cases import Case
 from dpcape.audit.neighbours import Neighbours, worst_pair
 from dpcape.audit.protocol_run import ProtocolRun
 from dpcape.audit.recorded_run import RecordedRun, run_once
-from dpcape.errors import ProtocolError
-from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.enclosed import IN_THIS_PROCESS
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import Agreed, Open, decode_from_site, encode
+from dpcape.core.noise import NoiseSource, OsNoise
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.records.kinds import Records
-from dpcape.secure_sum.identity import Identity
-from dpcape.site.site import Site
-from dpcape.statistics.enclosed import IN_THIS_PROCESS
-from dpcape.transport.messages import Agreed, Open, decode_from_site, encode
+from dpcape.site.statistic_laws import require_laws
 
 ALPHA = 1e-6
 # Coordinates per run of a release; keeps an audit within a few hundred megabytes.
@@ -158,7 +159,15 @@ def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[
 
 def _steps(name: str, records: Records, transcript: RecordedRun) -> list[IntArray]:
     identity = Identity.generate()
-    site = Site(name, records, ledger=Ledger(), identity=identity, noise=OsNoise(), contributor=IN_THIS_PROCESS)
+    site = Site(
+        name,
+        records,
+        ledger=Ledger(),
+        identity=identity,
+        noise=OsNoise(),
+        contributor=IN_THIS_PROCESS,
+        laws=require_laws,
+    )
     others = {other: Identity.generate().public for other in (*transcript.terms.sites, DEALER)}
     site.pin({**others, name: identity.public})
     _, reply = decode_from_site(site.answer(encode(Open(terms=transcript.terms), allowance=transcript.terms.allowance)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import epsilon_of
 
 N_THRESHOLDS = 16
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis, AuditCase
 from dpcape.analyses.registry import own_analyses
-from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import SITES, VICTIM
+from dpcape.core.arrays import FloatArray
+from dpcape.core.enclosed import Enclosure
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.federation.federation import Federation
 from dpcape.planning.estimator import Estimator
-from dpcape.protocols.protocol import Protocol
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.records.typed_table import table
 from dpcape.records.words_and_series import documents, subjects
-from dpcape.statistics.enclosed import Enclosure
 from dpcape.transport.transport import Transport
 
 _TIME_POINTS = 8

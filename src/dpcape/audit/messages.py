@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
-from dpcape.errors import DpcapeError, DpcapeWarning
-from dpcape.noise import Replay
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeError, DpcapeWarning
+from dpcape.core.messages import Described, decode_from_site
+from dpcape.core.noise import Replay
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.site.in_process import in_process
-from dpcape.transport.messages import Described, decode_from_site
 from dpcape.transport.transport import Passing, Transport
 
 Sent = list[tuple[str, str, object]]

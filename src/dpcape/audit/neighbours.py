@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
 from dpcape.audit.cases import Case
 from dpcape.audit.recorded_run import RecordedRun
+from dpcape.core.arrays import FloatArray
+from dpcape.core.enclosed import IN_THIS_PROCESS
+from dpcape.core.totals import released_total
 from dpcape.site.pair_search import Effort, farthest_pair
-from dpcape.site.totals import released_total
-from dpcape.statistics.enclosed import IN_THIS_PROCESS
 
 # Records of the victim's site besides the one that varies, in the search; the attack itself uses all of them.
 _BACKGROUND = 2

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpcape.arrays import IntArray
 from dpcape.audit.adversaries import Adversary
-from dpcape.noise import NoiseSource
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.identity import Identity
-from dpcape.transport import messages as m
+from dpcape.core import messages as m
+from dpcape.core.arrays import IntArray
+from dpcape.core.noise import NoiseSource
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
 
 
 @dataclass

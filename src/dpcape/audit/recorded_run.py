@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpcape.audit.cases import Case
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.messages import Draw, Open, Request, Submit, decode_public, decode_to_site
+from dpcape.core.noise import Replay
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.statistic import AnyStatistic, build
 from dpcape.guarantee.guarantee import Guarantee
-from dpcape.noise import Replay
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
 from dpcape.site.in_process import in_process
-from dpcape.statistics.statistic import AnyStatistic, build
-from dpcape.transport.messages import Draw, Open, Request, Submit, decode_public, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 
 

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
 from dpcape.audit.adversaries import Adversary, strongest
 from dpcape.audit.audit import ALPHA, Attack, victim_steps
 from dpcape.audit.bounds import lower_bounds
@@ -17,9 +16,10 @@ from dpcape.audit.messages import differences, sent_by_sites
 from dpcape.audit.neighbours import Neighbours, worst_pair
 from dpcape.audit.recorded_run import RecordedRun, run_once
 from dpcape.audit.study_case import replaced, study_case
-from dpcape.errors import InvalidParameter
-from dpcape.noise import NoiseSource
-from dpcape.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.noise import NoiseSource
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
 from dpcape.site.pair_search import Effort
 from dpcape.study.study import Study
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
 from dpcape.audit.cases import Case
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.study.made_up import MadeUp
 from dpcape.study.study import Study

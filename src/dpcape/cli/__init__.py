@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, LedgerRefused
 
 # command -> (module, one line of help)
 _COMMANDS = {

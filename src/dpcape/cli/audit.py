@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from dpcape.errors import InvalidParameter
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.registry import plannable
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.protocols.registry import plannable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpcape.audit.adversaries import Adversary
     from dpcape.audit.audit import AuditResult
     from dpcape.audit.cases import Case
-    from dpcape.noise import NoiseSource
+    from dpcape.core.noise import NoiseSource
 
 _TRIALS = 100_000
 _HALF = {"own": 0.5, "draw": 0.5, DEALER: 0.5}
@@ -135,7 +135,7 @@ def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
 
 
 def _noise(seed: int | None) -> Callable[[int], NoiseSource]:
-    from dpcape.noise import OsNoise, Replay
+    from dpcape.core.noise import OsNoise, Replay
 
     def source(batch: int) -> NoiseSource:
         return OsNoise() if seed is None else Replay(seed).child(batch)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dpcape.audit.study_audit import StudyAudit
-    from dpcape.noise import NoiseSource
+    from dpcape.core.noise import NoiseSource
     from dpcape.study.study import Study
 
 
@@ -87,7 +87,7 @@ def _require_run(path: Path, study: Study) -> None:
 
 def _keep(path: Path, found: list[StudyAudit]) -> None:
     """Write the findings into the folder of a run, and its report again."""
-    from dpcape.files import write_text
+    from dpcape.core.files import write_text
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import AUDIT, write_run_page
 

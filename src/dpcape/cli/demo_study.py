@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as TerminalTable
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning, UndeterminedWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeWarning, UndeterminedWarning
+from dpcape.core.noise import NoiseSource, OsNoise, Replay
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.exact import Exact
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.pca import PCA
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
 from dpcape.metrics import captured_ratio
-from dpcape.noise import NoiseSource, OsNoise, Replay
 from dpcape.pages.numbers import round_up
 from dpcape.postprocessing.verdicts import Verdict
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.exact import Exact
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
 from dpcape.records import rows, views
 from dpcape.report.page import Picture, ReportSection, write_page
 from dpcape.report.plots import curves, images, scatter, scree

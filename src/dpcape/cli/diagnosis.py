@@ -21,11 +21,11 @@ from typing import Any
 
 from cryptography import x509
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, InvalidParameter, UtilityWarning
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, InvalidParameter, UtilityWarning
+from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.records.kinds import Records
 from dpcape.records.policy import MOST_INVALID
-from dpcape.secure_sum.identity import fingerprint_of
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import check_approved
 from dpcape.site.tls import TLS_KEY

@@ -25,7 +25,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 def doctor(study: Path | None, folder: Path | None, kit: Path | None, federation: Path | None, as_json: bool) -> None:
     """Check readiness for a study and suggest fixes; exit with code 1 if anything needs one."""
     from dpcape.cli.diagnosis import Diagnosis, examine
-    from dpcape.errors import DpcapeError
+    from dpcape.core.errors import DpcapeError
 
     findings, loaded = [], None
     try:

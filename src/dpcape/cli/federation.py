@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from dpcape.cli.output import show
-from dpcape.errors import InvalidParameter
-from dpcape.secure_sum.identity import fingerprint_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.secure_sum.identity import fingerprint_of
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

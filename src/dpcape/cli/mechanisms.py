@@ -16,7 +16,7 @@ import click
 from dpcape.analyses.description import CONDITIONAL
 from dpcape.analyses.mechanisms import BROKEN, PUBLISHED, VERIFIED, Mechanism
 from dpcape.analyses.mechanisms import mechanisms as own_mechanisms
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 # Claims of papers are provided by the distribution that checks them.
 Claim = Any

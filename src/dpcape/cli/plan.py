@@ -11,8 +11,8 @@ import click
 
 from dpcape.analyses.registry import variants
 from dpcape.cli.output import show
-from dpcape.facts import MOST_VIEWS
-from dpcape.protocols.registry import make_protocol, parameters, plannable
+from dpcape.core.facts import MOST_VIEWS
+from dpcape.core.protocols.registry import make_protocol, parameters, plannable
 
 if TYPE_CHECKING:
     from dpcape.planning.study_plan import ReleaseNumbers
@@ -169,7 +169,7 @@ def _expectation(
     scales: Sequence[float],
 ) -> str:
     """Return what to expect, for records as declared by default; empty where nothing can be said."""
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
     from dpcape.planning.declared import Declared
     from dpcape.planning.measures import measure_of
     from dpcape.planning.planned import facts_of, options_of, parameters_of

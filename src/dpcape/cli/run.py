@@ -50,7 +50,7 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume:
 @_json_option
 def report(folder: Path, as_json: bool) -> None:
     """Write the report of a run again, from its folder."""
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import write_run_page
     from dpcape.runs.results import write_results

@@ -21,7 +21,7 @@ from dpcape.cli.output import show
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def schema(dictionary: Path, out: Path, as_json: bool) -> None:
     """Propose ranges and levels from a REDCap data dictionary, which is public; no record is read."""
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
     from dpcape.schema.redcap import read_dictionary
 
     found = read_dictionary(dictionary)

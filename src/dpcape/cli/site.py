@@ -141,7 +141,7 @@ def budget(
     as_json: bool,
 ) -> None:
     """Show a data set's spending, or change its ceiling."""
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
 
     place = _open(folder)
     if (epsilon is None) != (delta is None):
@@ -211,7 +211,7 @@ def identity(folder: Path, as_json: bool) -> None:
 @_steward
 def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
     """Trust the public key of another site, or of the coordinator (NAME: coordinator)."""
-    from dpcape.secure_sum.identity import fingerprint_of
+    from dpcape.core.secure_sum.identity import fingerprint_of
 
     place = _open(folder)
     place.pin(name, public_key)
@@ -331,7 +331,7 @@ def _set_ceiling(
     keep: bool,
 ) -> None:
     """Set the parts of a ceiling that were named; what was not named stays."""
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
     from dpcape.site.ledger import Ceiling, unit_after
 
     now = place.state().ceilings.get(name)
@@ -343,7 +343,7 @@ def _set_ceiling(
 
 
 def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
     from dpcape.pages.numbers import round_up
 
     state = place.state()

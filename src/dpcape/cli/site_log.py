@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from dpcape.cli.output import show
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.ledger import Charge
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import Charge
 from dpcape.site.chain_head import Head
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State

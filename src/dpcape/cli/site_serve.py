@@ -72,7 +72,7 @@ def serve(form: Form, **options: Any) -> None:
     Nothing runs here that was not approved with 'dpcape site approve'. Records, ledger and keys stay in a process of
     their own, the vault; the engine runs in a sandbox that is tested at every start.
     """
-    from dpcape.errors import DpcapeError
+    from dpcape.core.errors import DpcapeError
     from dpcape.site.vault.log_lines import ServiceLog
 
     log = ServiceLog(form, lambda line: click.echo(line, err=True))
@@ -145,7 +145,7 @@ def _serve(
 def _require_linux() -> None:
     import platform
 
-    from dpcape.errors import TransportError
+    from dpcape.core.errors import TransportError
 
     if platform.system() != "Linux":
         raise TransportError(
@@ -155,7 +155,7 @@ def _require_linux() -> None:
 
 
 def _require_folder(folder: Path) -> None:
-    from dpcape.errors import InvalidParameter
+    from dpcape.core.errors import InvalidParameter
 
     if not (folder / "site.json").is_file():
         raise InvalidParameter(
@@ -174,7 +174,7 @@ def _mode(accounts: Accounts, *, unseparated: bool, cap: int | None) -> Mode:
     """Return how well the engine will be separated here; refuse to serve records that are not."""
     import platform
 
-    from dpcape.errors import TransportError
+    from dpcape.core.errors import TransportError
     from dpcape.site.vault.landlock import abi
     from dpcape.site.vault.modes import NONE, mode_of
     from dpcape.site.vault.seccomp import ARCHITECTURES

@@ -11,14 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
-from dpcape.arrays import AnyArray, FloatArray
 from dpcape.charts import Forest, drawable
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import (
     Residualiser,
     Slopes,
@@ -146,7 +145,7 @@ class AdjustedContrasts(FederatedEstimator):
         sums = DesignMeans(*(part * (n_records * private.counted.divisor) for part in means))
         following = ResidualProducts.extent(n_outcomes=len(sums.outcomes), width=len(sums.products))
         noise = release.scale * n_records
-        ratio = computed(following.diameter) / design.diameter * math.sqrt(shares[0] / shares[1])
+        ratio = following.diameter / design.diameter * math.sqrt(shares[0] / shares[1])
         fitted = residualiser_of(
             sums,
             design.weights,

@@ -15,8 +15,8 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.scaling import scaling_used
 from dpcape.analyses.wide import views_in_bases
-from dpcape.arrays import FloatArray
 from dpcape.charts import Bars
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.multiview import PAIR_TESTS, TwoViewEstimator, noise_level
 from dpcape.estimators.reported import grid, weights_section
 from dpcape.estimators.wide_moments import maps_or_warned

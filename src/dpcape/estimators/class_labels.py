@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 
 
 def classes_of(facts: PublicFacts) -> AnyArray:

@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from dpcape.analyses.kmeans import MANY, N_COORDINATES
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.postprocessing.eigen import noise_norm, top_eigen
 from dpcape.statistics.clusters import ClusterMeans
 

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
 from dpcape.analyses.correlation import TABLE, correlated_columns, public_rows
 from dpcape.analyses.description import Analysis, Public
-from dpcape.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from dpcape.charts import Matrix
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicFacts
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.estimators.row_source import RowSource, TableSource
-from dpcape.facts import PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.correlations import correlations_of, holm

@@ -14,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import chosen_event, horizon_of
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.charts import Forest, drawable
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.event_release import OfEvents
 from dpcape.estimators.reported import CENSORING
-from dpcape.facts import PublicColumn, PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.hazard_rounds import Round, further_of
 from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Standard, baseline_of, limit_of, standard_of
@@ -175,7 +174,7 @@ class Cox(OfEvents):
         factor, release = private.counted.divisor, private.releases[-1]
         means = ColumnMeans(means.complete * factor, means.means * factor, means.squares * factor)
         numbers, pairs = _kinds(columns)
-        length, n_records = computed(length_of_rows(len(numbers))), float(release.n_records)
+        length, n_records = length_of_rows(len(numbers)), float(release.n_records)
         standard = standard_of(means, numbers, pairs, noise=release.scale, length=length)
         last = release.scale / statistic.diameter * DIAMETER * math.sqrt(SHARES[1] / SHARES[-1])
         limit = limit_of(baseline, noise=last, length=length, n_records=n_records)

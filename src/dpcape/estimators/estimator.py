@@ -20,21 +20,21 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
-from dpcape.arrays import FloatArray
-from dpcape.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
+from dpcape.core.facts import PublicSchema
+from dpcape.core.privacy.calibration import noise_ratio
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.statistic import is_own
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.estimators.new_rows import checked_rows
 from dpcape.estimators.reported import Reported
-from dpcape.facts import PublicSchema
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.guarantee.release_record import Release
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
-from dpcape.privacy.calibration import noise_ratio
-from dpcape.privacy.gaussian import mu_of
 from dpcape.schema.schema import Schema
-from dpcape.statistics.statistic import is_own
 
 if TYPE_CHECKING:
     from dpcape.planning.declared import Declared

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcape.analyses.survival import chosen_event, chosen_groups, horizon_of, n_times_of
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import CellCounts, Pooled, pooled
 from dpcape.statistics.cells import decoding_of_times
 from dpcape.statistics.event_counts import event_counts
@@ -69,7 +68,7 @@ class OfEvents(FederatedEstimator):
         self.time_ = facts.events[event].time
         groups = chosen_groups(facts, event, self.by)
         horizon = horizon_of(facts, event, self.horizon)
-        bins = int(computed(n_times_of(self.bins, known.n_records, known.mu)))
+        bins = int(n_times_of(self.bins, known.n_records, known.mu))
         shares = private.mean(event_counts(facts, event=event, by=groups, horizon=horizon, n_bins=bins))
         release = private.releases[-1]
         n_records = float(release.n_records)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.analyses.parameters import shown
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.postprocessing.eigen import noise_norm
 
 

@@ -25,8 +25,8 @@ from dpcape.analyses.generalized_linear_model import (
 )
 from dpcape.analyses.regression import INFERENCE, PREDICTION, spread_released
 from dpcape.analyses.scaling import scaling_plan
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.class_labels import classes_of
 from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_result import LINEAR, LOG_MEAN, log_odds

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtri
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import Statistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.verdicts import Verdict, of_strengths
 from dpcape.statistics.gradients import LARGEST_WEIGHT
-from dpcape.statistics.record_blocks import LabelledBlocks
-from dpcape.statistics.statistic import Statistic
 
 # The weights of this last part of the rounds are averaged.
 _AVERAGED = 0.5

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
-from dpcape.arrays import AnyArray, FloatArray, IntArray
 from dpcape.charts import Offsets
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import AnyArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

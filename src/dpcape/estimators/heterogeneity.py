@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import first_scale, harmonised_columns
 from dpcape.analyses.heterogeneity import HETEROGENEITY
-from dpcape.arrays import AnyArray, FloatArray
 from dpcape.charts import SiteForest
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

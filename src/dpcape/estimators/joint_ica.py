@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, is_operator, least_subjects, sources_in_basis
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.reported import grid, weights_section

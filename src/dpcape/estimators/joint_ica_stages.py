@@ -20,11 +20,11 @@ from dpcape.analyses.joint_ica import (
     subject_infomax_clip,
     whitening_clip,
 )
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic, build
 from dpcape.federation.allowance import Allowance
-from dpcape.formula import computed
 from dpcape.postprocessing.eigen import floored_whitener, noise_norm, top_eigen
 from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_polish import first_widths, polished
@@ -43,7 +43,6 @@ from dpcape.statistics.basis_moments import of_basis
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.infomax_scores import infomax_scores
 from dpcape.statistics.moments import second_moment
-from dpcape.statistics.statistic import AnyStatistic, build
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -155,7 +154,7 @@ def _roots(values: FloatArray, noise: float) -> FloatArray:
 def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) -> FloatArray:
     """Release the second moment of reduced rows, and return what whitens it."""
     n_components = projection.shape[1]
-    moment = private.mean(reduced_second_moment(facts, projection, clip=computed(whitening_clip(n_components))))
+    moment = private.mean(reduced_second_moment(facts, projection, clip=whitening_clip(n_components)))
     return floored_whitener(moment, max(noise_norm(private.releases[-1].scale, n_components), 1e-3))
 
 
@@ -198,7 +197,7 @@ def rotate_records(
 ) -> tuple[FloatArray, float]:
     """Rotate at the record unit: one fourth moment; return the rotation and its clearance over noise."""
     n = len(reduction.whitener)
-    tensor = private.mean(fourth_moment(facts, reduction.white, clip=computed(fourth_clip(n))))
+    tensor = private.mean(fourth_moment(facts, reduction.white, clip=fourth_clip(n)))
     rotation = rotate(tensor, n, kurtosis=kurtosis, n_starts=starts(n))
     return rotation, _checked(tensor, rotation, private.releases[-1].scale)
 
@@ -215,11 +214,11 @@ def reduce_subjects(
         projection = basis @ vectors
     logs = private.mean(subject_log_covariance(facts, projection, clip=LOG_CLIP))
     whitener: FloatArray = expm(-_pulled_back(logs) / 2)
-    clip = computed(covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS))
+    clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale, residual=LEFT_BY_LOGS)
     for _ in range(N_COVARIANCE_ROUNDS):
         excess = private.mean(subject_covariance(facts, projection, whitener, clip=clip))
         whitener = floored_whitener(np.eye(n_components) + excess, 0.05) @ whitener
-        clip = computed(covariance_clip(n_components, n_timepoints, private.releases[-1].scale))
+        clip = covariance_clip(n_components, n_timepoints, private.releases[-1].scale)
     return Reduction(projection, whitener)
 
 
@@ -256,7 +255,7 @@ def infomax_records(
 ) -> FloatArray:
     """Run infomax at the record unit; stopping early does not reduce the charge."""
     n = state.n_components
-    clip, bias_clip = map(computed, infomax_clips(n))
+    clip, bias_clip = infomax_clips(n)
     while state.done < state.n_iter:
         asked = infomax_scores(
             facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
@@ -277,7 +276,7 @@ def infomax_subjects(
     n_timepoints: int,
 ) -> FloatArray:
     """Run infomax at the subject unit; stopping early does not reduce the charge."""
-    clip = computed(subject_infomax_clip(state.n_components, n_timepoints))
+    clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
         asked = subject_infomax(
             facts,

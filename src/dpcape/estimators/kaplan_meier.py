@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import KAPLAN_MEIER
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.charts import Curves
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
 from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
 from dpcape.estimators.reported import CENSORING

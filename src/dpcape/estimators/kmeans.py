@@ -15,15 +15,15 @@ from sklearn.utils import check_random_state
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
-from dpcape.arrays import FloatArray
 from dpcape.charts import Bars
+from dpcape.core.arrays import FloatArray
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.results import Estimates, Result, Section
@@ -34,7 +34,6 @@ from dpcape.statistics.clusters import (
     reduced_cluster_sums,
 )
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
-from dpcape.statistics.statistic import AnyStatistic
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
@@ -163,7 +162,7 @@ class KMeans(FederatedEstimator):
         public = self.public(federation)
         before = 3 if scaling_used(public) else int(bool(clip_used(public)))
         if self._reduces(federation):
-            return range(before + 1 + int(computed(n_first_rounds(self.n_iter))), before + 1 + self.n_iter)
+            return range(before + 1 + int(n_first_rounds(self.n_iter)), before + 1 + self.n_iter)
         return range(before, before + self.n_iter)
 
     def _reduces(self, federation: Federation) -> bool:
@@ -226,7 +225,7 @@ class KMeans(FederatedEstimator):
         noise = private.releases[-1].scale * unit**2
         space = cluster_space(mean * unit, moment * unit**2, scale=noise, bound=frame.bound)
         centres, weights = first_points(space, self.n_clusters, self.random_state), np.empty(0)
-        for _ in range(int(computed(n_first_rounds(self.n_iter)))):
+        for _ in range(int(n_first_rounds(self.n_iter))):
             centres, weights = self._round(federation, private, frame, space, centres, source)
         centres = fewer(centres, weights, self.n_clusters, self.random_state)
         for _ in range(private.left - 1):

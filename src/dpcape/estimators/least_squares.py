@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

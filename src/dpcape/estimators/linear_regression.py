@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LINEAR_REGRESSION, PREDICTION, spread_released
 from dpcape.analyses.scaling import scaling_plan
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.least_squares import released_fit
 from dpcape.estimators.regression_base import RARE, Regression

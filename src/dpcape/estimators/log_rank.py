@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import LOG_RANK
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.event_release import OfEvents, ReleasedEvents
 from dpcape.estimators.reported import CENSORING
 from dpcape.estimators.summary_figures import group_names

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LOGISTIC_REGRESSION, PREDICTION
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression

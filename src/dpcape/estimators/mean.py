@@ -14,12 +14,12 @@ from scipy.special import ndtri
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mean import MEAN
 from dpcape.analyses.scaling import Quantile
-from dpcape.arrays import FloatArray
 from dpcape.charts import Forest, drawn_caption
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
 from dpcape.estimators.reported import THESE_SITES
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
-from dpcape.facts import PublicFacts
 from dpcape.federation.allowance import Allowance, ValidShare
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling

@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
-from dpcape.arrays import FloatArray
 from dpcape.charts import Weights
+from dpcape.core.arrays import FloatArray
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, strength_section, warn_if_drowned
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.eigen import noise_norm
 from dpcape.postprocessing.mixture_steps import moved, within_ball
 from dpcape.postprocessing.tensor_power import (
@@ -37,7 +37,6 @@ from dpcape.results import Estimates, Result
 from dpcape.statistics.mixture_steps import mixture_step
 from dpcape.statistics.moments import row_bound, second_moment
 from dpcape.statistics.packing import packed_tensor_size
-from dpcape.statistics.statistic import AnyStatistic
 from dpcape.statistics.third_moments import third_moment, whitened_third_moment
 
 if TYPE_CHECKING:
@@ -211,8 +210,8 @@ class MixtureModel(ScoringEstimator):
             means=self.means_,
             weights=np.clip(self.weights_, 1e-6, 1.0),
             noise_variance=variance,
-            clip=computed(step_clip(n_features, variance)),
-            count_weight=computed(step_count_weight(n_features, variance)),
+            clip=step_clip(n_features, variance),
+            count_weight=step_count_weight(n_features, variance),
         )
         step = private.mean(statistic)
         means, weights = moved(self.means_, self.weights_, step, scale=private.releases[-1].scale)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import Basis
 
 FORMAT = "dpcape model 1"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
 from dpcape.charts import Bars
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.postprocessing.tensor_power import Coordinates, Whitening, multilinear, noise_strength, power_method
 from dpcape.results import Section
 

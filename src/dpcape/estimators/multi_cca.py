@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
 from dpcape.analyses.parameters import check_components
-from dpcape.arrays import FloatArray, IntArray
 from dpcape.charts import Bars
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.multiview import MultiviewEstimator, noise_level
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, lengths_found
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.row_source import RowSource

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.schema.schema import Schema
 from dpcape.schema.table import ArrayTable, read_table
 

@@ -14,8 +14,10 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
 from dpcape.analyses.pca import PCA as DESCRIPTION
 from dpcape.analyses.scaling import Quantile
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.calibration import plan_release
+from dpcape.core.statistic import AnyStatistic, build
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.expected_error import ExpectedError, checked_spectrum, energy_bounds
 from dpcape.estimators.pca_result import pca_result, scree_of
@@ -30,12 +32,10 @@ from dpcape.postprocessing.eigen import all_eigen, noise_norm
 from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
-from dpcape.privacy.calibration import plan_release
 from dpcape.results import Result
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.moments import MEAN_WEIGHT, centred_moments, second_moment
-from dpcape.statistics.statistic import AnyStatistic, build
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

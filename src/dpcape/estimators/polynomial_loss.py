@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
-from dpcape.arrays import FloatArray
 from dpcape.charts import Forest, drawn_caption
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.regression_result import PREPARED
 from dpcape.federation.allowance import Allowance

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.regression import PREDICTION
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.regression_result import forest_of, regression_result
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcape.analyses.regression import PREDICTION
-from dpcape.arrays import FloatArray
 from dpcape.charts import Chart, Forest, Weights, drawn_caption
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.reported import THESE_SITES
 from dpcape.estimators.units import Units
 from dpcape.results import Estimates, Result, Section, table_of

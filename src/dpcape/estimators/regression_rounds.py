@@ -20,18 +20,17 @@ from dpcape.analyses.regression import (
     logistic_unit,
     residual_unit,
 )
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.statistic import PublicValue
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.shrinkage import shrunken_solution
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
 from dpcape.statistics.regression_rounds import GRADIENT_CLIP
-from dpcape.statistics.statistic import PublicValue
 
 # Step of a preconditioned gradient; chosen on simulated data (experiments/regression).
 _STEP = 0.5
@@ -214,8 +213,8 @@ class Asked:
 
 def weights_of(bound: float, *, intercept: bool) -> tuple[float, float]:
     """Return a and b, the weights of the response and of the constant."""
-    constant = computed(intercept_weight_for(bound)) if intercept else 0.0
-    return computed(response_weight_for(bound)), constant
+    constant = intercept_weight_for(bound) if intercept else 0.0
+    return response_weight_for(bound), constant
 
 
 def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, largest: float = math.inf) -> Coefficients:

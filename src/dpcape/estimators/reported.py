@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.charts import Weights
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.units import Units
 from dpcape.results import LARGEST, Estimates, Result, Section
 from dpcape.schema.schema import Schema

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import PublicValue, build
 from dpcape.federation.allowance import Allowance
 from dpcape.statistics.complete_rows import PREFIX, OfComplete, RowColumns
-from dpcape.statistics.statistic import PublicValue, build
 
 # A share of complete records that noise hides counts as so many standard deviations of its noise.
 _HIDDEN = 4.0

@@ -8,10 +8,11 @@ import numpy as np
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
-from dpcape.arrays import BoolArray, FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic, PublicValue, build
 from dpcape.estimators.row_source import RowSource
-from dpcape.facts import PublicFacts
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import (
@@ -25,7 +26,6 @@ from dpcape.postprocessing.scaling import (
     usual_radius,
 )
 from dpcape.statistics.scaling import deviation_caps, views_of
-from dpcape.statistics.statistic import AnyStatistic, PublicValue, build
 
 # A centre whose noise is longer than this share of the radius is mostly noise.
 _MOSTLY = 0.7

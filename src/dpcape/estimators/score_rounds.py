@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpcape.analyses.regression import LOGISTIC_SHARES, RATE_SHARES
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.estimators.regression_rounds import Asked, Coefficients, Rounds, shrunken_start, weights_of
-from dpcape.formula import computed
 from dpcape.postprocessing.count_shifts import SlopeShift, count_shift, slope_shift
 from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets
 from dpcape.postprocessing.gamma_ratios import RatioFigures, gamma_shift, ratio_figures
@@ -88,7 +87,7 @@ class ScoreRound:
 
 def logistic_inference(rounds: Rounds, asked: Asked) -> Coefficients:
     """Return log-odds with confidence sets: Newton rounds, the last of which gives the set."""
-    reach = computed(regressor_bound(rounds.bound, rounds.intercept))
+    reach = regressor_bound(rounds.bound, rounds.intercept)
     # A release has (reach / 4) times the score: its noise is that of an off-diagonal entry times this.
     unit = 4 * math.sqrt(2) / reach
 
@@ -113,7 +112,7 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
     start, moment, level = _rate_start(rounds, most)
     ratio, curvature = math.inf, moment
     # A release has sqrt(2) reach / K times the score.
-    unit = LARGEST_RESIDUAL / computed(regressor_bound(rounds.bound, rounds.intercept))
+    unit = LARGEST_RESIDUAL / regressor_bound(rounds.bound, rounds.intercept)
 
     def ask(at: FloatArray) -> ScoreRound:
         nonlocal ratio, curvature
@@ -141,13 +140,13 @@ def ratio_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
     stay right; the constant is moved by what a gamma distribution of the released spread loses.
     """
     start, _, _ = _rate_start(rounds, most)
-    unit = LARGEST_EXCESS / computed(regressor_bound(rounds.bound, rounds.intercept))
+    unit = LARGEST_EXCESS / regressor_bound(rounds.bound, rounds.intercept)
     seen = RatioFigures(1.0, 1.0, 0.0, 0.0)
 
     def ask(at: FloatArray) -> ScoreRound:
         nonlocal seen
         scores: RatioScoreMeans = rounds.mean("ratio_scores", coefficients=at)
-        reach = computed(regressor_bound(rounds.bound, rounds.intercept))
+        reach = regressor_bound(rounds.bound, rounds.intercept)
         seen = ratio_figures(scores, rounds.scale, rounds.share, reach)
         equations = NormalEquations(
             scores.moment,
@@ -238,7 +237,7 @@ def _with_shift(
 
 def class_inference(rounds: Rounds, asked: Asked, *, n_classes: int) -> Coefficients:
     """Return log-odds of all classes but the first, one block after the other, with confidence sets."""
-    unit = math.sqrt(2) / (CLASS_SCORE_WEIGHT * computed(regressor_bound(rounds.bound, rounds.intercept)))
+    unit = math.sqrt(2) / (CLASS_SCORE_WEIGHT * regressor_bound(rounds.bound, rounds.intercept))
     width = rounds.n_coefficients
     constants = tuple(range(0, width * (n_classes - 1), width))
 
@@ -339,7 +338,7 @@ def _by_scores(
 def _left_out(rounds: Rounds, step: ScoreRound, change: FloatArray, direction: FloatArray | None) -> FloatArray:
     """Return by how much intervals are extended for what the last step leaves out."""
     # The log-odds of two classes change by at most this much more than one block of coefficients says.
-    reach = computed(regressor_bound(rounds.bound, rounds.intercept)) * math.sqrt(2 if len(step.constants) > 1 else 1)
+    reach = regressor_bound(rounds.bound, rounds.intercept) * math.sqrt(2 if len(step.constants) > 1 else 1)
     length = float(np.linalg.norm(change))
     bend = min(reach * length, _TYPICAL * _typical_change(rounds, step, change), _MOST_CURVATURE)
     along = np.abs(change if direction is None else np.append(change, direction @ change))

@@ -6,7 +6,7 @@ from typing import NoReturn, Self
 
 from sklearn.base import TransformerMixin
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance

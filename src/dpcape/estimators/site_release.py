@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.summary import QUARTILES, SUMMARY, checked_quantiles, chosen_columns, n_bins_of, weights_of
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.summary_figures import (
     Sized,
@@ -40,10 +41,8 @@ from dpcape.estimators.table_one import (
     interval_rows,
     is_date,
 )
-from dpcape.facts import PublicColumn
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges
 from dpcape.results import NOISE_ALONE, SAMPLING_AND_NOISE, Estimates, Result, Section
@@ -203,7 +202,7 @@ class Summary(FederatedEstimator):
         chosen, groups = chosen_columns(facts, self.by, self.columns)
         weights = weights_of(self.weights, len(chosen))
         known = self.public(federation)
-        bins = int(computed(n_bins_of(self.bins, known.n_records, known.mu, math.hypot(*weights))))
+        bins = int(n_bins_of(self.bins, known.n_records, known.mu, math.hypot(*weights)))
         statistic = grouped_counts(facts, columns=chosen, by=groups, weights=weights, n_bins=bins)
         shares = private.mean(statistic)
         release = private.releases[-1]

@@ -11,9 +11,9 @@ from itertools import product
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicColumn
 from dpcape.estimators.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
-from dpcape.facts import PublicColumn
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Interval,

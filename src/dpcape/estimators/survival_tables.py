@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcape.arrays import IntArray
+from dpcape.core.arrays import IntArray
 from dpcape.results import Estimates, Section
 
 if TYPE_CHECKING:

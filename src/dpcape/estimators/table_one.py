@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
+from dpcape.core.arrays import AnyArray
 from dpcape.results import iso_date
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
-from dpcape.arrays import FloatArray, IntArray
 from dpcape.charts import Topics
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
@@ -30,7 +31,6 @@ from dpcape.estimators.reported import grid
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.formula import computed
 from dpcape.postprocessing.eigen import inverted, noise_norm
 from dpcape.postprocessing.tensor_power import (
     Coordinates,
@@ -43,7 +43,6 @@ from dpcape.postprocessing.tensor_power import (
 from dpcape.postprocessing.verdicts import numbered, of_parts
 from dpcape.results import Estimates, Result, Section
 from dpcape.statistics.packing import packed_tensor_size
-from dpcape.statistics.statistic import AnyStatistic
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
 from dpcape.tables import Table
 
@@ -177,7 +176,7 @@ class TopicModel(ScoringEstimator):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self.words_, length = self._chosen_words(federation, private)
-        moment = private.mean(word_pairs(federation.facts, clip=computed(pair_clip(length)), words=self.words_))
+        moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
         found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
@@ -195,7 +194,7 @@ class TopicModel(ScoringEstimator):
         length = self.document_length
         if self.n_words is None:
             return np.arange(federation.n_features, dtype=np.int64), length
-        shares = private.mean(word_shares(federation.facts, clip=computed(share_clip(length))))
+        shares = private.mean(word_shares(federation.facts, clip=share_clip(length)))
         words = np.sort(np.argsort(-shares, kind="stable")[: self.n_words]).astype(np.int64)
         if length is None:
             return words, None
@@ -215,7 +214,7 @@ class TopicModel(ScoringEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=computed(triple_clip(length)), words=self.words_)
+        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
         noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
         if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.torch_classifier import TORCH_CLASSIFIER
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicRange
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicRange
 from dpcape.schema.schema import Schema
 
 _AS_IT_IS = PublicRange(0.0, 1.0, 0.0, 1.0)

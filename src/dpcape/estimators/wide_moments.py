@@ -10,8 +10,8 @@ import numpy as np
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.wide import InBasis, maps_used, rows_in_basis
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance

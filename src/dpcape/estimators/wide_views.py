@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation

@@ -5,7 +5,7 @@ There is no differential-privacy guarantee here; see :mod:`dpcape.factor_release
 
 from typing import TYPE_CHECKING
 
-from dpcape.lazy import names_of
+from dpcape.core.lazy import names_of
 
 if TYPE_CHECKING:
     from dpcape.factor_release.bundle import Bundle, ThirdPartyFit, fit_bundle

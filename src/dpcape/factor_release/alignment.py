@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 
 def rotation_onto(factors: FloatArray, frame: FloatArray) -> FloatArray:

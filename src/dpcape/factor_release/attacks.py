@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 Rows = NDArray[np.intp]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.recommended import LASSO_FRACTIONS, RIDGES, RecommendedModel, fit_recommended
 from dpcape.factor_release.subjects import Calibration, SubjectDraws
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.attack_result import AttackResult
 from dpcape.factor_release.column_attacks import columns_membership, response_by_class, uniqueness, unreleased_response
 from dpcape.factor_release.feature_attacks import FeatureAttacks, Twin

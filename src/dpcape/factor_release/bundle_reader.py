@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.bundle import FORMAT, Bundle
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release import evidence
 from dpcape.factor_release.attack_result import (
     FIND,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.ridge import fit_ridge, least_squares, with_intercept
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 BLOCK = 64
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 
 def _split(draws: FloatArray) -> FloatArray:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release import evidence
 from dpcape.factor_release.attack_result import FIND, INFER_FEATURES, INFER_RESPONSE, MEMBER, AttackResult, mean_attack
 from dpcape.factor_release.attacks import area_under_curve, learn_best_map

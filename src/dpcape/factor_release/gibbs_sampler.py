@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.factor_release.kernels import FeaturePass
 from dpcape.factor_release.priors import Prior
 

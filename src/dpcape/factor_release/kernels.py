@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 
 FeaturePass = Callable[..., FloatArray]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release import evidence
 from dpcape.factor_release.evidence import UNKNOWN, Codes
 from dpcape.factor_release.released_parts import ReleasedParts

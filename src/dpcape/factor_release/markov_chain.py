@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.alignment import rotation_onto
 from dpcape.factor_release.gibbs_sampler import (
     Adaptation,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.gibbs_sampler import ChainState
 from dpcape.factor_release.markov_chain import KeptDraws, MarkovChain
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.alignment import rotation_onto
 from dpcape.factor_release.gibbs_sampler import RESIDUAL_RATE, RESIDUAL_SHAPE
 from dpcape.factor_release.kernels import kernel_named

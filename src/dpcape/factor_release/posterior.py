@@ -12,8 +12,8 @@ import numpy as np
 from rich.progress import Progress
 from scipy.stats import chi2
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import ConvergenceWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import ConvergenceWarning
 from dpcape.factor_release.diagnostics import summarise
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
 from dpcape.factor_release.markov_chain import WEAKLY_IDENTIFIED, ChainSettings, MarkovChain

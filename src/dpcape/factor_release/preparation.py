@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import BoolArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, check_whole
 from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.moment_sampler import sample_from_moment

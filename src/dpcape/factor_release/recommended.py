@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import lasso_path
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.ridge import least_squares, residual_maker, with_intercept
 
 RIDGES: tuple[float, ...] = tuple(float(v) for v in np.logspace(-4, 4, 17))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.bundle import Bundle, fit_bundle
 from dpcape.factor_release.evidence import as_released, roughly
 from dpcape.factor_release.recommended import RecommendedModel, fit_at, penalty_root

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # Penalties tried, relative to the mean eigenvalue of the Gram matrix.
 RELATIVE_PENALTIES = np.logspace(-4, 4, 33)

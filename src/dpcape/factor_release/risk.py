@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.attack_result import FIND, MEMBER, AttackResult
 from dpcape.factor_release.attacks import (
     area_under_curve,

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.factor_release.recommended import RecommendedModel, fit_recommended, guide_coefficients, penalty_root
 from dpcape.factor_release.ridge import fit_ridge
 

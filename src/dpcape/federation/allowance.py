@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import AllowanceExceeded, UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.enclosed import enclosed_statistic
+from dpcape.core.errors import AllowanceExceeded, UtilityWarning
+from dpcape.core.limits import check_aggregator
+from dpcape.core.messages import Request, public_arrays
+from dpcape.core.privacy.calibration import NoisePlans, ReleaseNoise
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Outcome
+from dpcape.core.statistic import AnyStatistic, Statistic, is_own
 from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Outcome
-from dpcape.statistics.enclosed import enclosed_statistic
-from dpcape.statistics.statistic import AnyStatistic, Statistic, is_own
-from dpcape.transport.limits import check_aggregator
-from dpcape.transport.messages import Request, public_arrays
 from dpcape.transport.messenger import SiteMessenger
 
 if TYPE_CHECKING:

@@ -10,17 +10,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from dpcape.errors import InvalidParameter, ProtocolError, SiteLost
-from dpcape.facts import PublicFacts
-from dpcape.federation.allowance import Allowance
-from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
-from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.privacy.terms import Terms, check_delta, check_terms
-from dpcape.privacy.unused_epsilon import warn_of_unused
-from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum.signed_head import SignedHead
-from dpcape.statistics.enclosed import Enclosure
-from dpcape.transport.messages import (
+from dpcape.core.enclosed import Enclosure
+from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.facts import PublicFacts
+from dpcape.core.messages import (
     Agreed,
     DealerDescribed,
     Describe,
@@ -31,6 +24,13 @@ from dpcape.transport.messages import (
     ToSite,
     encode,
 )
+from dpcape.core.privacy.terms import Terms, check_delta, check_terms
+from dpcape.core.privacy.unused_epsilon import warn_of_unused
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.signed_head import SignedHead
+from dpcape.federation.allowance import Allowance
+from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 

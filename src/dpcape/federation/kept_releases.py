@@ -22,12 +22,12 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.files import sync_folder, write_private
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Outcome
-from dpcape.statistics.enclosed import Enclosure
-from dpcape.transport.messages import Array, Request
+from dpcape.core.enclosed import Enclosure
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.files import sync_folder, write_private
+from dpcape.core.messages import Array, Request
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Outcome
 
 _MAGIC = b"dpcape kept releases 1\n"
 _ALLOWANCE = "allowance.kept"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.messages import Describe, Request, decode_to_site, kept_description
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.protocols.protocol import Outcome
+from dpcape.core.protocols.registry import from_settings
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases, same_terms
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.protocols.protocol import Outcome
-from dpcape.protocols.registry import from_settings
-from dpcape.transport.messages import Describe, Request, decode_to_site, kept_description
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dpcape.core.privacy.inference import most_hits, most_right
+from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.card_ledger import Part, RunCharges, Spent, charges_part, decimal, ledger_part
 from dpcape.guarantee.guarantee import BY_SITE, NONE, PUBLISHED, UNSEPARATED, VERIFIED, Guarantee
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.inference import most_hits, most_right
-from dpcape.protocols.registry import protocol_of
 
 FALSE_ALARMS = 0.05
 _OWN_ALONE = "site's own noise alone; not guaranteed"

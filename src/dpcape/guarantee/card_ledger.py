@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpcape.core.privacy.unit import PER_RECORD, Unit
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.unit import PER_RECORD, Unit
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import math
 
 from markupsafe import Markup, escape
 
+from dpcape.core.privacy.inference import most_hits
 from dpcape.guarantee.card_content import Odds, percent
 from dpcape.guarantee.card_ledger import Spent
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.inference import most_hits
 
 _POINTS = 60
 

@@ -9,12 +9,12 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from dpcape.core.privacy.calibration import ReleaseNoise, Scheme, target_mus
+from dpcape.core.privacy.collusion import epsilons_by_colluders
+from dpcape.core.privacy.gaussian import compose
+from dpcape.core.privacy.terms import Terms, epsilon_reserve, is_large, printed_epsilon, tail_reserve
 from dpcape.guarantee.separation import cluster_lines, is_unseparated, separation_lines
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.calibration import ReleaseNoise, Scheme, target_mus
-from dpcape.privacy.collusion import epsilons_by_colluders
-from dpcape.privacy.gaussian import compose
-from dpcape.privacy.terms import Terms, epsilon_reserve, is_large, printed_epsilon, tail_reserve
 
 VERIFIED = "verified"
 CONDITIONAL = "conditional on a sensitivity that was searched, not proved"

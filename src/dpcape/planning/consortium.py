@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dpcape.facts import PublicFacts
-from dpcape.privacy.terms import Terms, check_terms
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.facts import PublicFacts
+from dpcape.core.privacy.terms import Terms, check_terms
+from dpcape.core.protocols.protocol import Protocol
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.planning.consortium import Consortium
 from dpcape.planning.measures import Measure
 from dpcape.planning.planned import Releases
 from dpcape.planning.study_plan import aggregate_scales, terms_of
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
 
 # Powers of ten between which the smallest epsilon is searched.
 _LOW, _HIGH = -3.0, 3.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 
 SHAPES = ("power", "geometric", "flat")
 

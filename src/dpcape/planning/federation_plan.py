@@ -12,8 +12,12 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.privacy.calibration import ReleaseNoise
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.statistic import extent_of
 from dpcape.guarantee.guarantee import Guarantee, SiteGuarantee
 from dpcape.pages.numbers import round_up
 from dpcape.planning.curves import Scenario, scenarios
@@ -23,10 +27,6 @@ from dpcape.planning.measures import Measure, measure_of
 from dpcape.planning.outline import Outline, outline_of
 from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
 from dpcape.planning.rehearsal import made_up_records, rehearse
-from dpcape.privacy.calibration import ReleaseNoise
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.statistic import extent_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # Beyond this many values (or 16 more than are kept), neighbours are averaged in blocks that grow by this factor.
 _SINGLE, _GROWTH = 48, 0.15

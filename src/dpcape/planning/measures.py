@@ -24,10 +24,9 @@ from dpcape.analyses.kmeans import reduces
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
 from dpcape.analyses.summary import chosen_columns
 from dpcape.analyses.survival import chosen_event
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import computed
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.planning.whitened_noise import views_seen, whitened_noise
@@ -119,7 +118,7 @@ def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], decla
     if facts.columns:
         named = (options.get(name) for name in ("contrast", "outcomes", "covariates", "site"))
         n_outcomes = len(contrast_columns(facts, *named).outcomes)
-    reach = 2 * REACH * computed(length_of_outcomes(n_outcomes))
+    reach = 2 * REACH * length_of_outcomes(n_outcomes)
     return _noise("noise of an adjusted difference, in standard deviations of the outcome", lambda s: reach * s[1])
 
 
@@ -130,7 +129,7 @@ def _noise_of_hazard_ratios(facts: PublicFacts, options: Mapping[str, object], d
         event = chosen_event(facts, options.get("event"))
         chosen = chosen_covariates(facts, event, options.get("columns"))
         width = design_width([facts.columns[at] for at in chosen])
-    unit = 2 * computed(length_of_rows(width))
+    unit = 2 * length_of_rows(width)
     title = "noise of a log hazard ratio per standard deviation (half of the records have their event)"
     return _noise(title, lambda s: unit * s[-1])
 
@@ -334,13 +333,11 @@ def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what
 def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     n, by_record = _whole(options, "n_components"), facts.unit == "record"
     if options["solver"] == "infomax":
-        if by_record:
-            reach = math.hypot(*map(computed, infomax_clips(n)))
-        else:
-            reach = computed(subject_infomax_clip(n, _whole(options, "n_timepoints")))
+        n_timepoints = 0 if by_record else _whole(options, "n_timepoints")
+        reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, n_timepoints)
         title, size, at = "length of the noise in each gradient, against its bound", n * (n + 1), -1
     else:
-        reach, size = computed(fourth_clip(n)) ** 4 if by_record else 1.0, packed_size4(n)
+        reach, size = fourth_clip(n) ** 4 if by_record else 1.0, packed_size4(n)
         title = f"length of the noise in the {'fourth moment' if by_record else 'tensor'}, against its bound"
         # After the moments of PCA and whitening, or the projector, the logarithm and two covariances; more may follow.
         reduces = _n_columns(facts, options) > n

@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dpcape.core.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.core.privacy.terms import Terms, check_terms
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.planning.planned import PlannedRelease, TermsFor, planned_releases
-from dpcape.privacy.calibration import ReleaseNoise, plan_release
-from dpcape.privacy.terms import Terms, check_terms
-from dpcape.protocols.protocol import Protocol
 from dpcape.study.study import Study
 
 

@@ -16,16 +16,15 @@ from dpcape.analyses.description import Analysis, Public, Variant, alternatives,
 from dpcape.analyses.parameters import FLAG, WHOLE, Parameter
 from dpcape.analyses.registry import variants
 from dpcape.analyses.release import EXACT, Release
-from dpcape.errors import InvalidParameter
-from dpcape.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
-from dpcape.formula import computed
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent
+from dpcape.core.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
+from dpcape.core.limits import check_size
+from dpcape.core.privacy.calibration import noise_ratio, plan_release
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.planning.consortium import Consortium
-from dpcape.privacy.calibration import noise_ratio, plan_release
-from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
-from dpcape.statistics.extent import Extent
-from dpcape.transport.limits import check_size
 
 Options: TypeAlias = Mapping[str, object]
 """Values of parameters and facts by name."""
@@ -61,30 +60,30 @@ class PlannedStatistic:
     @property
     def size(self) -> int:
         """Length of the packed vector."""
-        return int(computed(self.extent.size))
+        return int(self.extent.size)
 
     @property
     def released_size(self) -> int:
         """Length of the vector that leaves a site: the packed vector and the number of valid records."""
-        return int(computed(self.extent.released_size))
+        return int(self.extent.released_size)
 
     @property
     def diameter(self) -> float:
         """Maximum distance between the contributions of two units."""
-        return computed(self.extent.diameter)
+        return self.extent.diameter
 
     @property
     def radius(self) -> float:
         """Maximum norm of one unit's contribution."""
-        return computed(self.extent.radius)
+        return self.extent.radius
 
     def rounding(self, n_records: int) -> float:
         """Return a bound on the floating-point error in a total."""
-        return computed(self.extent.rounding(n_records))
+        return self.extent.rounding(n_records)
 
     def sensitivity(self, n_records: int) -> float:
         """Return the largest change in the computed total when one unit is replaced."""
-        return computed(self.extent.sensitivity(n_records))
+        return self.extent.sensitivity(n_records)
 
 
 @dataclass(frozen=True)
@@ -135,13 +134,13 @@ def planned_releases(
     found = []
     for step in analysis.steps(public, noise):
         release, *others = alternatives(step)
-        check_size(release.statistic, int(computed(release.extent.released_size)))
+        check_size(release.statistic, int(release.extent.released_size))
         instead = others[0].statistic if others else ""
         found.append(
             PlannedRelease(
                 _statistic(release, shape),
-                computed(release.share),
-                int(computed(release.times)),
+                release.share,
+                int(release.times),
                 str(release.known),
                 instead,
             )
@@ -151,7 +150,7 @@ def planned_releases(
 
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
     n_sites = release.numbers.get("n_sites")
-    by_site = n_sites is not None and computed(n_sites) > 1
+    by_site = n_sites is not None and n_sites > 1
     in_single = bool(release.numbers.get("single"))
     return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site, in_single)
 

@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.errors import DpcapeWarning, ProtocolError
-from dpcape.facts import PublicFacts
+from dpcape.core.errors import DpcapeWarning, ProtocolError
+from dpcape.core.facts import PublicFacts
+from dpcape.core.messages import Describe, Described, decode_to_site, encode
+from dpcape.core.privacy.calibration import NoisePlans, ReleaseNoise
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.statistic import AnyStatistic
 from dpcape.federation.allowance import Allowance, ValidShare
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.planning.estimator import Estimator
-from dpcape.privacy.calibration import NoisePlans, ReleaseNoise
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.records.from_numbers import schema_of
 from dpcape.records.kinds import Records
-from dpcape.statistics.statistic import AnyStatistic
 from dpcape.study.made_up import MadeUp
-from dpcape.transport.messages import Describe, Described, decode_to_site, encode
 from dpcape.transport.transport import Transport
 
 # Enough synthetic records for every analysis to run, few enough to be fast.

@@ -9,15 +9,15 @@ from typing import NotRequired, TypedDict, cast
 import numpy as np
 
 from dpcape.analyses.release import EXACT
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.limits import check_size
+from dpcape.core.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
+from dpcape.core.privacy.gaussian import compose, epsilon_of, mu_of
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
 from dpcape.planning.consortium import Consortium
 from dpcape.planning.planned import PlannedRelease, releases_of
-from dpcape.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
-from dpcape.privacy.gaussian import compose, epsilon_of, mu_of
-from dpcape.privacy.terms import Terms
-from dpcape.protocols.protocol import Protocol
-from dpcape.transport.limits import check_size
 
 
 class _Scales(TypedDict):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcape.analyses.wide import view_basis_columns
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicFacts
 from dpcape.planning.declared import Declared
 from dpcape.postprocessing.eigen import noise_norm
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpcape.lazy import names_of
+from dpcape.core.lazy import names_of
 
 if TYPE_CHECKING:
     from dpcape.postprocessing.ica_bases import cosine_basis

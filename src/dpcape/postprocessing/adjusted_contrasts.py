@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dpcape.arrays import FloatArray
-from dpcape.formula import computed
+from dpcape.core.arrays import FloatArray
 from dpcape.statistics.adjusted_products import (
     CONTRAST,
     DesignMeans,
@@ -147,7 +146,7 @@ def residualiser_of(
     projected = sites.means @ direction
     leaks = of_sum**2 * float(direction @ direction) + (projected * of_count) ** 2
     leaks = assumed**2 * leaks
-    least = float(computed(length_of_outcomes(sums.outcomes.size)))
+    least = float(length_of_outcomes(sums.outcomes.size))
     reach, site_weights = _reach(sites, variance, leaks, next_noise * least, is_binary=is_binary)
     quiet = _QUIET * math.sqrt(n_complete * variance) / max(next_noise * reach, 1e-300)
     length = min(max(quiet, least), _LONGEST * math.sqrt(sums.outcomes.size) + 1.5)

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import scipy.linalg
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.postprocessing.eigen import Spectrum
 from dpcape.postprocessing.largest_norms import LargestNorms
 from dpcape.postprocessing.site_centring import SiteNoise

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import nbinom, poisson
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.statistics.count_residuals import centred_residuals
 
 # Factors by which the variance of a negative binomial count exceeds its mean.

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # The sampling part of the covariance is doubled where its shape is not released: a stated assumption.
 ASSUMED_SPREAD = 2.0

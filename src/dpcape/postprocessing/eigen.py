@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 import scipy.linalg
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 
 def top_eigen(matrix: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:

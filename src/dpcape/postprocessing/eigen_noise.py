@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.eigen import noise_norm
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.statistics.family_scores import LARGEST_EXCESS, RATIO_CLIP, RatioScoreMeans
 
 _SURE = 2.0

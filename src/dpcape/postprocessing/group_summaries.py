@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri, stdtrit
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 
 Interval = tuple[float, float]
 # A covariance, and what is known of its cumulative sums.

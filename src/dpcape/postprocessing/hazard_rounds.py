@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.hazards import LARGEST_SPREAD, Baseline
 from dpcape.statistics.hazard_scores import HazardMeans, curvature_weights, score_weights
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.followed_columns import ColumnMeans
 from dpcape.statistics.hazard_scores import STRETCH
 

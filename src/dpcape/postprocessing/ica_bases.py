@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 
 
 def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray | None = None) -> FloatArray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.statistics.infomax_scores import MOST_CONDITION, condition
 
 # An unmixing matrix of whitened data has entries near one; beyond this the rate was too large.

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.linalg import expm
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 _LEAST_WIDTH, _MOST_WIDTH = 0.02, 0.3
 _LARGEST_ANGLE = 0.5

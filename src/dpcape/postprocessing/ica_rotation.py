@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.packing import layout, traceless4, unpack4
 
 Indices = NDArray[np.intp]

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # Values that a rotation finds in pure isotropic noise of standard deviation one: mean per direction, and its deviation
 # between draws (experiments/ica/self_check.py writes this table; with mixed signs the values are slightly smaller, so

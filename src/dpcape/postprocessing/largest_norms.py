@@ -15,7 +15,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 from scipy.linalg.lapack import dpotrf, spotrf
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 
 # Up to this size the eigenvalues of all matrices take less time than a factorisation of each.
 _FEW = 16

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # Spread of the log-odds beyond which bounded records do not determine the norm.
 _LARGEST_SPREAD = 6.0

@@ -20,7 +20,7 @@ from itertools import accumulate, combinations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.component_tests import MomentNoise, in_order, n_draws, p_value_of, quantile
 from dpcape.postprocessing.eigen import Spectrum
 from dpcape.postprocessing.largest_norms import operator_norms

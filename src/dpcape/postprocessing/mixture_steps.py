@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.statistics.mixture_steps import StepMeans
 
 # A weight is kept above this share of an average one, so that noise cannot make a component vanish.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.statistics.monomials import monomial_count, monomials, multiplicities
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import chi2, t
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
 # A site counts if its number of records is so many times its noise, and at least so many.

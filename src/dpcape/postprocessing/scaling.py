@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.statistics.scaling import bin_ends, views_of
 
 # The standard deviation of a normal variable over its mean absolute deviation.

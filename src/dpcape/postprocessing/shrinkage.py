@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 # Eigenvalues below this share of the largest are rounding, not information.
 _RANK_TOLERANCE = 1e-10

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.moments import SITE_WEIGHT, MomentsBySite
 
 # In standard deviations of its noise: the number of a site's valid records is believed to be below all of them from

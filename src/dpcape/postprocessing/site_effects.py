@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
 _LEAST_SD = 0.01

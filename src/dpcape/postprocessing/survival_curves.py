@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import chdtrc
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.group_summaries import CellCounts, Level
 
 # A number at risk below so many standard deviations of its noise is not divided by.

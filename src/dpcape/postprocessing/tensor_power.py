@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ndtri
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.eigen import fix_signs, noise_norm
 from dpcape.statistics.packing import packed_tensor_size
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 DETERMINED, UNCERTAIN, NOT_DETERMINED = WORDS = ("determined", "uncertain", "not determined")
 LEVEL = 0.05

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.fft
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.postprocessing.eigen import fix_signs, noise_norm, top_eigen, top_values
 from dpcape.statistics.basis import Basis
 

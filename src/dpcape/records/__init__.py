@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpcape.errors import InvalidParameter
-from dpcape.facts import MOST_VIEWS
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import MOST_VIEWS
 from dpcape.records.clip import checked_bound
 from dpcape.records.features import one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views

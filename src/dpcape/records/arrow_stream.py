@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.clip import strips
 from dpcape.records.data_plan import Columns, selected
 from dpcape.records.read_ahead import AHEAD

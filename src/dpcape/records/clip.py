@@ -41,9 +41,9 @@ from numbers import Real
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, SingleArray, shorten_rows
-from dpcape.errors import InvalidParameter
-from dpcape.facts import LARGEST_BOUND, SMALLEST_BOUND
+from dpcape.core.arrays import FloatArray, SingleArray, shorten_rows
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.schema.column import check_finite
 
 STRIP_ENTRIES = 1 << 17

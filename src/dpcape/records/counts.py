@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.clip import strips
 from dpcape.schema.table import NUMERIC_KINDS, checked_names, kind_of, read_table
 

@@ -14,8 +14,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
 from dpcape.records.arrow_stream import stream_columns
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter, nearest_name
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter, nearest_name
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.records.typed_table import table

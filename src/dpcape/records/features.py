@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import AnyArray, FloatArray, SingleArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.records.clip import SHRINK_SINGLE, STRIP_ENTRIES, certainly_short, clip_rows, is_single, longest_row, strips
 from dpcape.schema.column import check_finite
 from dpcape.schema.schema import Ranges, Schema, as_it_is

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.facts import PublicFacts
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.records.typed_table import table

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray, SingleArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
 from dpcape.records.clip import SHRINK_SINGLE
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
@@ -70,6 +70,12 @@ class Records:
     def unit(self) -> str:
         """What one neighbouring data set replaces."""
         return self._facts.unit
+
+    def each_alone(self) -> Iterator[Records]:
+        """Return an iterator over protected units, each as records of its own."""
+        from dpcape.records.one_at_a_time import one_at_a_time
+
+        return one_at_a_time(self)
 
     def blocks(self, size: int = 1024) -> Iterator[Any]:
         """Return an iterator over blocks of at most `size` records; the buffer of a block is used again."""

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.schema.column import Column, check_finite, checked_range, map_to_unit, middle_and_half
 from dpcape.schema.table import is_missing, to_numbers, vector
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray, SingleArray
+from dpcape.core.arrays import FloatArray, SingleArray
 from dpcape.records.clip import SHRINK_SINGLE
 from dpcape.records.kinds import Records
 

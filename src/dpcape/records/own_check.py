@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, BoolArray, FloatArray
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.records.data_plan import Columns, DataPlan, Holding
 from dpcape.records.kinds import Records
 from dpcape.records.policy import MOST_INVALID

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TypeVar
 
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.records.kinds import Records
 
 POLICIES = ("zero", "refuse")

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.features import Features, facts_of
 from dpcape.records.kinds import Labelled, Rows, Views
 from dpcape.records.labels import Codes, Response

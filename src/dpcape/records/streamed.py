@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.arrays import AnyArray, FloatArray, SingleArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.read_ahead import read_ahead
 from dpcape.records.recipes import OfLabelled, OfViews, Recipe

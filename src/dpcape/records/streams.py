@@ -18,9 +18,9 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.facts import PublicFacts
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, Recipe
 

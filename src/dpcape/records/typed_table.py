@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter, UtilityWarning
-from dpcape.facts import PublicFacts, TypedColumns
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.facts import PublicFacts, TypedColumns
 from dpcape.records.features import KEPT_ENTRIES
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.sources import SchemaOrPath, described, raw_table

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from dpcape.errors import InvalidParameter
-from dpcape.facts import MANY_TIME_POINTS, PublicFacts
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import MANY_TIME_POINTS, PublicFacts
 from dpcape.records.clip import checked_bound
 from dpcape.records.counts import Counts
 from dpcape.records.features import facts_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
-from dpcape._version import __version__
-from dpcape.protocols.registry import protocol_of
+from dpcape.core._version import __version__
+from dpcape.core.protocols.registry import protocol_of
 
 TITLE = "dpcape: joint analyses across sites under differential privacy"
 AUTHORS = "The dpcape developers"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.report.plots import new_axes
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.pages.style import COLOURS
 from dpcape.postprocessing.verdicts import LEVEL
 from dpcape.report.plots import new_axes

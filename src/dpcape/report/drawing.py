@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpcape.arrays import BoolArray, FloatArray
 from dpcape.charts import (
     DRAWN,
     Bars,
@@ -23,6 +22,7 @@ from dpcape.charts import (
     Topics,
     Weights,
 )
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import correlation_map, loadings, top_words
 from dpcape.report.map_plots import plot_maps, plot_slices

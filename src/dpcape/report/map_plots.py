@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

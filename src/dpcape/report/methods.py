@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpcape._version import __version__
 from dpcape.analyses.description import Analysis
+from dpcape.core._version import __version__
+from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.protocols.registry import protocol_of
 from dpcape.report.citations import papers, software
 from dpcape.results import Result
 from dpcape.schema.column import Column

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, BoolArray
+from dpcape.core.arrays import AnyArray, BoolArray
 from dpcape.postprocessing.verdicts import Verdict, summary
 from dpcape.report.drawing import picture_of
 from dpcape.report.page import ReportSection

@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from dpcape._version import __version__
+from dpcape.core._version import __version__
 from dpcape.guarantee.card import Card, card_html, card_of
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.pages.style import environment

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.registry import PROTOCOLS
 from dpcape.pages.style import COLOURS
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.registry import PROTOCOLS
 
 LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
 

@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.files import locked, sync_folder, write_text
 from dpcape.federation.kept_releases import KeptReleases
-from dpcape.files import locked, sync_folder, write_text
 from dpcape.runs.participants import Participant
 from dpcape.study.study import Study
 

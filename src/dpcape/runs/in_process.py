@@ -8,24 +8,25 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused
+from dpcape.core.enclosed import IN_THIS_PROCESS
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused
+from dpcape.core.files import write_text
+from dpcape.core.noise import NoiseSource, OsNoise
+from dpcape.core.privacy.ledger import Ledger, Spending
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
 from dpcape.federation.federation import Federation
 from dpcape.federation.rebuilt import RebuiltFederation, ReleaseMissing
-from dpcape.files import write_text
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Ledger, Spending
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.noise_dealer import NoiseDealer
 from dpcape.records.kinds import Records
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.ledgers import LoggedLedger, RunLedger
 from dpcape.runs.participants import participants
-from dpcape.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.in_process import InProcess
-from dpcape.site.site import Site
-from dpcape.statistics.enclosed import IN_THIS_PROCESS
+from dpcape.site.statistic_laws import require_laws
 from dpcape.study.study import Study
 
 # Records of a rehearsed site if the study does not state them.
@@ -250,7 +251,9 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
 
 def _site(name: str, records: Records, ledger: Spending, noise: NoiseSource) -> Site:
     identity = Identity.generate()
-    return Site(name, records, ledger=ledger, identity=identity, noise=noise, contributor=IN_THIS_PROCESS)
+    return Site(
+        name, records, ledger=ledger, identity=identity, noise=noise, contributor=IN_THIS_PROCESS, laws=require_laws
+    )
 
 
 def _folder_of(study: Study, name: str) -> Path | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.privacy.ledger import Charge, Ledger, Spending, other_terms
+from dpcape.core.privacy.ledger import Charge, Ledger, Spending, other_terms
 from dpcape.runs.folder import RunFolder
 
 

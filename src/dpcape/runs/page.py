@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dpcape.arrays import BoolArray
+from dpcape.core.arrays import BoolArray
+from dpcape.core.privacy.ledger import spent_epsilon
+from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import spent_epsilon
-from dpcape.protocols.registry import protocol_of
 from dpcape.report.methods import methods_text, references
 from dpcape.report.model_sections import arrays_section, result_sections, verdict_section
 from dpcape.report.page import ReportSection, write_page

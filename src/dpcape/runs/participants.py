@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
+from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.federation.federation import Federation
-from dpcape.secure_sum.identity import fingerprint_of
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcape.files import write_text
+from dpcape.core.files import write_text
 from dpcape.guarantee.guarantee import NONE
 from dpcape.report.methods import methods_markdown, methods_text, references
 

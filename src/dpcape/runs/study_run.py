@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, ProtocolError
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, ProtocolError
+from dpcape.core.messages import VERSION, Describe, Described, decode_from_site, encode
 from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.guarantee.release_record import ReleaseRecord
@@ -18,7 +19,6 @@ from dpcape.runs.participants import participants
 from dpcape.study.study import Study
 from dpcape.transport.carried_transport import CarriedTransport
 from dpcape.transport.delivery_status import DeliveryStatus
-from dpcape.transport.messages import VERSION, Describe, Described, decode_from_site, encode
 from dpcape.transport.request_handler import about_here
 
 OUTCOME, HEADS, EVENTS, ENDS = "outcome.json", "heads.json", "events.jsonl", "ends.json"

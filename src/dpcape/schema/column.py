@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.arrays import AnyArray, FloatArray, all_finite
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, SchemaColumn
+from dpcape.core.arrays import AnyArray, FloatArray, all_finite
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, SchemaColumn
 from dpcape.schema.dates import day_of, is_date_like, to_days
 from dpcape.schema.table import NUMERIC_KINDS, is_missing, to_numbers
 

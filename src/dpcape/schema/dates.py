@@ -8,8 +8,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 
 _START = datetime.datetime(1970, 1, 1)
 _DAY = datetime.timedelta(days=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicEvent
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicEvent
 from dpcape.schema.column import Column
 
 _KEYS = {"time", "event", "range", "levels", "occurred", "unit"}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.schema.schema import Schema
 
 _NAME, _TYPE, _CHOICES = "variable / field name", "field type", "choices, calculations, or slider labels"

@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray, ForEachRow
-from dpcape.errors import InvalidParameter, nearest_name
-from dpcape.facts import PublicEvent, PublicRange, PublicSchema
+from dpcape.core.arrays import AnyArray, FloatArray, ForEachRow
+from dpcape.core.errors import InvalidParameter, nearest_name
+from dpcape.core.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.schema.events import event_of
 from dpcape.schema.table import ArrayTable, read_table

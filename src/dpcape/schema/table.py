@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 
 _LEVELS = "Convert it, or name its public levels in ranges and pass a pandas or polars table."
 _NUMBERS = {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dpcape.errors import ProtocolError
-from dpcape.privacy.terms import Terms
-from dpcape.statistics.enclosed import WAYS
+from dpcape.core.enclosed import WAYS
+from dpcape.core.errors import ProtocolError
+from dpcape.core.messages import Request
+from dpcape.core.privacy.terms import Terms
 from dpcape.study.study import Study
-from dpcape.transport.messages import Request
 
 
 class ApprovedStudy:
-    """An approved study as a site checks requests against it (``dpcape.site.site.Approval``)."""
+    """An approved study as a site checks requests against it (``dpcape.core.site.Approval``)."""
 
     def __init__(self, study: Study) -> None:
         self._study, self._statistics = study, study.statistics()

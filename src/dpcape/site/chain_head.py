@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from dpcape.errors import LedgerRefused
-from dpcape.files import sync_folder
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.files import sync_folder
 
 _SLOT = 128
 

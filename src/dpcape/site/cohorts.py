@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.errors import DpcapeError, InvalidParameter
-from dpcape.files import write_private
+from dpcape.core.errors import DpcapeError, InvalidParameter
+from dpcape.core.files import write_private
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.pages.numbers import round_up
 from dpcape.records.readers.files import fingerprint
 from dpcape.records.readers.row_fingerprints import Fingerprints, overlap, row_fingerprints
-from dpcape.secure_sum.identity import Identity
 
 LARGEST_OVERLAP = 0.01
 """Share of the smaller data set's rows that two data sets may have in common without the steward's acceptance."""

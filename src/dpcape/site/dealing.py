@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpcape.errors import LedgerRefused, ProtocolError
-from dpcape.noise import NoiseSource, OsNoise
-from dpcape.protocols.noise_dealer import NoiseDealer
+from dpcape.core.errors import LedgerRefused, ProtocolError
+from dpcape.core.noise import NoiseSource, OsNoise
+from dpcape.core.protocols.noise_dealer import NoiseDealer
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import State, check_approved
 from dpcape.site.vault.modes import NONE

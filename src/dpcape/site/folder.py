@@ -19,10 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.files import NAME_RULE, is_name, write_private
-from dpcape.noise import NoiseSource, OsNoise
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.enclosed import Contributor
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.facts import PublicFacts
+from dpcape.core.files import NAME_RULE, is_name, write_private
+from dpcape.core.noise import NoiseSource, OsNoise
+from dpcape.core.peer_heads import PeerHeads
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
+from dpcape.core.statistic import AnyStatistic
 from dpcape.site.approval import ApprovedStudy
 from dpcape.site.chain_head import Head
 from dpcape.site.folder_files import identity_in, read_json
@@ -38,10 +43,7 @@ from dpcape.site.ledger import (
     unit_after,
 )
 from dpcape.site.lost_rows import lost_rows
-from dpcape.site.peer_heads import PeerHeads
-from dpcape.site.site import Site
 from dpcape.site.study_shelf import StudyShelf
-from dpcape.statistics.enclosed import Contributor
 from dpcape.study.study import Study
 
 FORMAT = "dpcape site 1"
@@ -343,6 +345,7 @@ class SiteFolder(StudyShelf):
             separation=separation,
             contributor=contributor,
             peers=PeerHeads(self.path / "peers.json"),
+            laws=_searched,
         )
         site.pin(self.pinned())
         return site
@@ -395,3 +398,10 @@ class SiteFolder(StudyShelf):
         if chosen not in self.state().ceilings:
             raise InvalidParameter(f"The data set {chosen!r} has no ceiling. Set it: dpcape site budget {chosen}.")
         return chosen
+
+
+def _searched(statistic: AnyStatistic, facts: PublicFacts) -> object:
+    """Search for records that refute a statistic of another package; loaded only where there is one."""
+    from dpcape.site.statistic_laws import require_laws
+
+    return require_laws(statistic, facts)

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.secure_sum.identity import Identity
 
 
 def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from dpcape.errors import LedgerRefused
-from dpcape.files import locked, sync_folder
+from dpcape.core.errors import LedgerRefused
+from dpcape.core.files import locked, sync_folder
 from dpcape.site.chain_head import Head, HeadCopy
 
 FORMAT = 1

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpcape.errors import InvalidParameter
-from dpcape.noise import NoiseSource, OsNoise
-from dpcape.privacy.ledger import Ledger
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.protocols.noise_dealer import NoiseDealer
-from dpcape.secure_sum.identity import Identity
-from dpcape.site.site import Site
-from dpcape.statistics.enclosed import IN_THIS_PROCESS
+from dpcape.core.enclosed import IN_THIS_PROCESS
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.noise import NoiseSource, OsNoise
+from dpcape.core.privacy.ledger import Ledger
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.protocols.noise_dealer import NoiseDealer
+from dpcape.core.secure_sum.identity import Identity
+from dpcape.core.site import Site
+from dpcape.site.statistic_laws import require_laws
 from dpcape.transport.transport import Transport
 
 
@@ -100,6 +101,7 @@ def in_process(
             identity=Identity.generate(),
             noise=source,
             contributor=IN_THIS_PROCESS,
+            laws=require_laws,
         )
         for name, held in sorted(records.items())
     }

@@ -7,8 +7,8 @@ from collections.abc import Container
 from pathlib import Path
 
 from dpcape.analyses.registry import needed_code, package_of
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.files import write_private
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.files import write_private
 from dpcape.study.other_packages import Describe
 from dpcape.study.study import Study
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dpcape.errors import InvalidParameter, LedgerRefused, ProtocolError
-from dpcape.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
-from dpcape.privacy.unit import PER_RECORD, Unit, read_unit
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.privacy.ledger import Charge, other_terms, over_ceiling, spent_epsilon
+from dpcape.core.privacy.unit import PER_RECORD, Unit, read_unit
 from dpcape.site.hash_chain import Entry, HashChain, RowBody
 
 
@@ -206,7 +206,7 @@ class State:
 
 
 class SiteLedger:
-    """The ledger of one data set for one study, on disk; the same surface as :class:`~dpcape.privacy.Ledger`.
+    """The ledger of one data set for one study, on disk; the same surface as :class:`~dpcape.core.privacy.Ledger`.
 
     Parameters
     ----------

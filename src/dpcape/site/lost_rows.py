@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import epsilon_reserve, tail_reserve
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.privacy.terms import epsilon_reserve, tail_reserve
 from dpcape.site.hash_chain import RowBody
 from dpcape.site.ledger import State, charge_row
 

@@ -11,7 +11,7 @@ import os
 import socket
 from pathlib import Path
 
-from dpcape.files import write_private
+from dpcape.core.files import write_private
 
 PAGE_FILE = "page.port"
 _LOOPBACK = "127.0.0.1"

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dpcape.errors import InvalidParameter, nearest_name
+from dpcape.core.errors import InvalidParameter, nearest_name
 from dpcape.site.reader_process import ReaderTask
 from dpcape.site.vault.sandbox import clean_environment
 

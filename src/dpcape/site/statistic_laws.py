@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import computed
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS
+from dpcape.core.facts import PublicFacts
+from dpcape.core.statistic import AnyStatistic
+from dpcape.core.totals import total_of
 from dpcape.records.from_numbers import numbers_per_unit, records_from
 from dpcape.site.pair_search import Effort, farthest_pair
-from dpcape.site.totals import total_of
-from dpcape.statistics.extent import BLOCK_ROWS
-from dpcape.statistics.statistic import AnyStatistic
 
 AT_A_SITE = Effort(n_candidates=60, n_rounds=12, n_steps=12)
 # Records of a synthetic site in which one is replaced.
@@ -85,11 +84,11 @@ def _require_extent(statistic: AnyStatistic, facts: PublicFacts) -> None:
     """Refuse a statistic whose instance and static extent differ, or whose total has another size."""
     extent = type(statistic).extent(**statistic.numbers)
     pairs = {
-        "size": (statistic.size, computed(extent.size)),
-        "diameter": (statistic.diameter, computed(extent.diameter)),
-        "radius": (statistic.radius, computed(extent.radius)),
-        "rounding": (statistic.rounding(_SITE), computed(extent.rounding(_SITE))),
-        "sensitivity": (statistic.sensitivity(_SITE), computed(extent.sensitivity(_SITE))),
+        "size": (statistic.size, extent.size),
+        "diameter": (statistic.diameter, extent.diameter),
+        "radius": (statistic.radius, extent.radius),
+        "rounding": (statistic.rounding(_SITE), extent.rounding(_SITE)),
+        "sensitivity": (statistic.sensitivity(_SITE), extent.sensitivity(_SITE)),
     }
     for name, (own, stated) in pairs.items():
         if own != stated:

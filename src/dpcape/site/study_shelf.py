@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcape.errors import InvalidParameter, LedgerRefused
-from dpcape.files import NAME_RULE, is_name
+from dpcape.core.enclosed import RECORD_BY_RECORD
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.files import NAME_RULE, is_name
 from dpcape.site.foreign.own_workers import OwnWorkers
 from dpcape.site.hash_chain import RowBody
 from dpcape.site.kept_studies import keep_study, kept_study, require_allowed
 from dpcape.site.ledger import State
-from dpcape.statistics.enclosed import RECORD_BY_RECORD
 from dpcape.study.study import Study
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from dpcape.errors import InvalidParameter
-from dpcape.files import write_private
-from dpcape.secure_sum.certificate_request import request_statement
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.files import write_private
+from dpcape.core.secure_sum.certificate_request import request_statement
+from dpcape.core.secure_sum.identity import Identity
 
 TLS_KEY = "tls.key"
 # FLARE signs tokens with the same key, by RSA.

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, minimum, sqrt
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import TableDesign
 from dpcape.statistics.unit_ball import clip_to_ball
 
@@ -95,7 +94,7 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
         self.weights = moment_weights(self._design.n_columns, self._design.n_outcomes)
 
     @staticmethod
-    def extent(*, n_columns: Number, width: Number, n_sites: Number, n_outcomes: Number) -> Extent:
+    def extent(*, n_columns: float, width: float, n_sites: float, n_outcomes: float) -> Extent:
         """Return the extent for a design of ``n_columns`` columns, which become ``width`` numbers."""
         size = n_sites * (1 + width) + packed_size(width) + 2 * n_outcomes
         radius = n_columns * math.sqrt(4 + (1 + SQUARES) * 2 * OUTCOMES)
@@ -261,7 +260,7 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
         self._scale = checked_matrix("scale", scale, (n_outcomes,))
 
     @staticmethod
-    def extent(*, n_outcomes: Number, width: Number) -> Extent:
+    def extent(*, n_outcomes: float, width: float) -> Extent:
         """Return the extent for ``n_outcomes`` outcomes and a design of ``width`` numbers."""
         radius = math.sqrt(1.5 + CONTRAST**2)
         rounding = rounding_in_blocks(n_outcomes + width, radius, block=_BLOCK)
@@ -306,9 +305,9 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
         return ProductMeans(packed[:n_outcomes], packed[n_outcomes:-1] * math.sqrt(2), float(packed[-1]) / CONTRAST)
 
 
-def length_of_outcomes(n_outcomes: Number) -> Number:
+def length_of_outcomes(n_outcomes: float) -> float:
     """Return the length to which standardised outcomes are shortened, at least.
 
     Shortening a row of many outcomes weighs the record, and changes no slope; of few, it shortens their tails.
     """
-    return 0.9 * sqrt(n_outcomes) + 1.6 * minimum(1, 4 / n_outcomes)
+    return 0.9 * math.sqrt(n_outcomes) + 1.6 * min(1, 4 / n_outcomes)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import AnyArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.cosines import Cosines, mask_of_runs
 from dpcape.statistics.row_products import row_products

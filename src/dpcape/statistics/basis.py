@@ -18,7 +18,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 
 MOST_COLUMNS = 4096
 """Most columns of a basis: the release of their second moment then has 8.4 million numbers."""

@@ -14,21 +14,20 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, computed, sqrt
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.basis import Basis, Place, places
-from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import MeanT_co, PublicValue, Statistic, known
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
@@ -75,7 +74,7 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
 
     def _blocks(self, records: RowBlocks) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield blocks of rows, and of their coordinates."""
-        for block in records.feature_blocks(int(computed(block_rows(self.facts.n_features)))):
+        for block in records.feature_blocks(int(block_rows(self.facts.n_features))):
             # A hostile template may overflow: its coordinates are then made zero.
             with np.errstate(over="ignore", invalid="ignore"):
                 yield block, self._basis.coordinates(block)
@@ -110,7 +109,7 @@ class BasisMoments(_InBasis[tuple[FloatArray, FloatArray]]):
         super().__init__(facts, basis, columns)
 
     @staticmethod
-    def extent(*, n_features: Number, n_columns: Number, bound: Number, n_parts: Number = 1) -> Extent:
+    def extent(*, n_features: float, n_columns: float, bound: float, n_parts: float = 1) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
         radius = bound**2
         rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
@@ -152,14 +151,14 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
     @staticmethod
     def extent(
         *,
-        n_features: Number,
-        n_columns: Number,
-        bound: Number,
-        n_parts: Number = 1,
-        mean_weight: Number = MEAN_WEIGHT,
+        n_features: float,
+        n_columns: float,
+        bound: float,
+        n_parts: float = 1,
+        mean_weight: float = MEAN_WEIGHT,
     ) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
-        radius = sqrt(1 + mean_weight**2) * bound**2
+        radius = math.sqrt(1 + mean_weight**2) * bound**2
         rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
         size = n_columns + packed_size(n_columns) + n_parts
         return Extent(size, (mean_weight**2 + 2) / math.sqrt(2) * bound**2, radius, rounding)
@@ -265,16 +264,16 @@ class ResidualMaps(_InBasis[FloatArray]):
         return [int(number) for number in given]
 
     @staticmethod
-    def extent(*, n_features: Number, n_components: Number, n_mapped: Number | None = None) -> Extent:
+    def extent(*, n_features: float, n_components: float, n_mapped: float | None = None) -> Extent:
         """Return the extent for rows of ``n_features`` columns and ``n_components`` scores.
 
         Parameters
         ----------
-        n_features : Number
+        n_features : float
             Columns of a row.
-        n_components : Number
+        n_components : float
             Scores of each part.
-        n_mapped : Number or None
+        n_mapped : float or None
             Columns of the parts that have a basis; None for all.
         """
         rounding = rounding_in_blocks(n_features, 1.0, block=block_rows(n_features))

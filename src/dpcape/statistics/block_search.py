@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS
+from dpcape.core.facts import PublicFacts
 from dpcape.statistics.diameter_search import candidate_records
-from dpcape.statistics.extent import BLOCK_ROWS
 from dpcape.statistics.losses import RecordLoss
 
 # Matrix products round differently in blocks of different length; relative to the bound of a contribution.

@@ -26,8 +26,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicColumn
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicColumn
 
 CATEGORY = "category"
 

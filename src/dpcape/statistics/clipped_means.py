@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import ShortenedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.record_blocks import ShortenedBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 # Weight of the clipped part, over the bound: where public ranges turn it into width it is worth more noise.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5
@@ -68,9 +68,9 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
         self._bound, self._most = row_bound(facts), most_clipped(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, clipping_weight: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, clipping_weight: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        diameter, radius = sqrt(4 + clipping_weight**2) * bound, sqrt(1.25 + clipping_weight**2) * bound
+        diameter, radius = math.sqrt(4 + clipping_weight**2) * bound, math.sqrt(1.25 + clipping_weight**2) * bound
         return Extent(2 * n_features + 1, diameter, radius, rounding_in_blocks(n_features, radius))
 
     @property

@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive
 
 _LARGEST_CENTRE = 1e102
@@ -56,7 +55,7 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
         self._centres = _checked_centres(centres, facts.n_features)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, n_clusters: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, n_clusters: float) -> Extent:
         """Return the extent for ``n_clusters`` centres and rows of length at most ``bound``."""
         radius = math.sqrt(2.0) * bound
         return Extent(n_clusters * n_features + n_clusters, 2 * bound, radius, rounding_in_blocks(n_features, radius))
@@ -84,7 +83,7 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
     _clip: float
 
     @staticmethod
-    def extent(*, n_features: Number, n_columns: Number, n_clusters: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_columns: float, n_clusters: float, clip: float) -> Extent:
         """Return the extent for rows of ``n_columns`` coordinates and of length at most ``clip``."""
         radius = math.sqrt(2.0) * clip
         size = n_clusters * n_columns + n_clusters

@@ -15,16 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.formula import Number, sqrt
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import UNIT_ROUNDOFF, Extent
+from dpcape.core.facts import PublicColumn, PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, known
 from dpcape.statistics.cells import CATEGORY
-from dpcape.statistics.extent import UNIT_ROUNDOFF, Extent
 from dpcape.statistics.moments import FirstMoments
-from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, ScaledCentredMoments
-from dpcape.statistics.statistic import AnyStatistic, PublicValue, Statistic, known
 from dpcape.statistics.table_designs import checked_places, complete_records
 
 PREFIX = "complete_"
@@ -154,14 +153,14 @@ class Complete(NamedTuple):
     packed: FloatArray
 
 
-def with_count(extent: Extent) -> tuple[Extent, Number]:
+def with_count(extent: Extent) -> tuple[Extent, float]:
     """Return the extent of contributions with a count of complete records, and the weight of the count."""
-    weight = sqrt((extent.diameter**2 - extent.radius**2) / 2)
+    weight = math.sqrt((extent.diameter**2 - extent.radius**2) / 2)
 
-    def rounding(n_records: Number) -> Number:
+    def rounding(n_records: float) -> float:
         return extent.rounding(n_records) + 2 * UNIT_ROUNDOFF * n_records * weight
 
-    radius = sqrt((extent.diameter**2 + extent.radius**2) / 2)
+    radius = math.sqrt((extent.diameter**2 + extent.radius**2) / 2)
     return Extent(1 + extent.size, extent.diameter, radius, rounding), weight
 
 
@@ -195,7 +194,7 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
         cls.name = f"{PREFIX}{cls.inner.name}"
 
         @functools.wraps(cls.inner.extent)
-        def extent(**numbers: Number) -> Extent:
+        def extent(**numbers: float) -> Extent:
             return with_count(cls.inner.extent(**numbers))[0]
 
         cls.extent = staticmethod(extent)
@@ -205,7 +204,7 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
         self._columns = RowColumns(facts, columns)
         make: Callable[..., AnyStatistic] = self.inner  # type: ignore[explicit-any]  # keywords differ
         self._inner = make(msgspec.structs.replace(self._columns.facts, n_records=0), **public)
-        self.weight = float(with_count(self.inner.extent(**self._inner.numbers))[1])  # type: ignore[arg-type]  # a number
+        self.weight = float(with_count(self.inner.extent(**self._inner.numbers))[1])
         """Weight of the count of complete records."""
 
     @property

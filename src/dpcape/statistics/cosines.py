@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.row_products import row_products
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, pdtr
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 RESIDUAL_CLIP = 2.0
 """k: Pearson residuals are moved into [-k, k]."""

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
-from dpcape.statistics.record_blocks import Targets
+from dpcape.core.arrays import FloatArray
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets
 
 Contributions: TypeAlias = Callable[[FloatArray, Targets | None], FloatArray]
 

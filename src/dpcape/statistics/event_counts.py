@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.formula import Number
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicColumn, PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY, decoding_of_times, encoding_of_times
-from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.grouped_counts import checked_places, groups_in, n_groups_of
-from dpcape.statistics.record_blocks import CodedBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_TIMES = 512
 """Most bins of time."""
@@ -92,7 +91,7 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         self._n_bins, self._horizon, self._crowding = int(n_bins), float(horizon), float(crowding)
 
     @staticmethod
-    def extent(*, n_groups: Number, n_bins: Number) -> Extent:
+    def extent(*, n_groups: float, n_bins: float) -> Extent:
         """Return the extent for so many groups and bins."""
         radius = 1 / math.sqrt(2)
         n_cells = 2 * n_bins + 2

@@ -11,18 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, computed
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import known
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.score_rounds import ScoresAndCurvature
-from dpcape.statistics.statistic import known
 
 RATIO_CLIP = 2.5
 """Responses count up to this many times their mean under the coefficients."""
@@ -86,10 +85,10 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
                 "Build them with labelled(X, y, bound=..., response=(0, most))."
             )
         self._most = float(facts.response[1])
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
         radius = math.sqrt(5) * square
@@ -161,7 +160,7 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
             )
         self._n_others = len(facts.classes) - 1
         super().__init__(facts, intercept, coefficients)
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @property
     def n_coefficients(self) -> int:
@@ -173,7 +172,7 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
         return {**super().numbers, "n_classes": self._n_others + 1}
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition, n_classes: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool, n_classes: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p = (n_classes - 1) * n_coefficients(n_features, intercept)
         square = regressor_bound(bound, intercept) ** 2

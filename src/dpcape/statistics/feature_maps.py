@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.statistics.extent import BLOCK_ROWS
-from dpcape.statistics.record_blocks import LabelledBlocks
-from dpcape.statistics.statistic import is_own
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import is_own
 
 _MOST_KEPT = 1 << 27
 """Most numbers that are kept from one round to the next: 1 GiB."""

@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import checked_event
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import CodedBlocks
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import NO_SITE, TableDesign
 
 _BLOCK = 1 << 12
@@ -130,11 +129,11 @@ class FollowedColumns(Statistic[CodedBlocks, ColumnMeans]):
         self._read = FollowedDesign(facts, event, design)
 
     @staticmethod
-    def extent(*, n_columns: Number, width: Number, n_numbers: Number) -> Extent:
+    def extent(*, n_columns: float, width: float, n_numbers: float) -> Extent:
         """Return the extent for ``n_columns`` columns, which become ``width`` numbers, ``n_numbers`` of them ranged."""
-        radius = math.sqrt(_COUNT + 1 + _SQUARES) * sqrt(n_columns)
+        radius = math.sqrt(_COUNT + 1 + _SQUARES) * math.sqrt(n_columns)
         return Extent(
-            1 + width + n_numbers, 2 * sqrt(n_columns), radius, rounding_in_blocks(width, radius, block=_BLOCK)
+            1 + width + n_numbers, 2 * math.sqrt(n_columns), radius, rounding_in_blocks(width, radius, block=_BLOCK)
         )
 
     @property

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import layout, pack, packed_size, packed_size4, pair_products, unpack
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, reduced_blocks
-from dpcape.statistics.statistic import Statistic, known
 
 
 class _OfReducedRows(Statistic[RowBlocks, FloatArray]):
@@ -45,7 +44,7 @@ class ReducedSecondMoment(_OfReducedRows):
     name = "reduced_second_moment"
 
     @staticmethod
-    def extent(*, n_features: Number, n_columns: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_columns: float, clip: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns reduced to ``n_columns`` and to length ``clip``."""
         radius = clip**2
         rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
@@ -76,7 +75,7 @@ class FourthMoment(_OfReducedRows):
     name = "fourth_moment"
 
     @staticmethod
-    def extent(*, n_features: Number, n_components: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_components: float, clip: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns reduced to ``n_components`` and to length ``clip``."""
         radius = clip**4
         rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))

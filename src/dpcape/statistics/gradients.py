@@ -13,15 +13,14 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit, softmax
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, choose, computed
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.feature_maps import feature_blocks, feature_map, n_inputs
-from dpcape.statistics.record_blocks import LabelledBlocks
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 # Weights come from the aggregator. Up to this size, number of layers and number of units no activation can overflow, so
 # a site can answer whatever its records are: inputs are at most 1e9 long and a layer makes them at most 1e12 times as
@@ -157,7 +156,7 @@ class NetworkGradient(LayeredGradient):
         self._layers = (first, _checked_layer("output", output, (n_outputs(facts), len(first) + 1)))
 
     @staticmethod
-    def extent(*, n_features: Number, n_hidden: Number, n_outputs: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_hidden: float, n_outputs: float, clip: float) -> Extent:
         """Return the extent for layers of these widths and gradients of length at most ``clip``."""
         size = n_hidden * (n_features + 1) + n_outputs * (n_hidden + 1)
         # A contribution passes through one product per layer; count both widths.
@@ -200,7 +199,7 @@ class LinearGradient(LayeredGradient):
         self._layers = (_checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1)),)
 
     @staticmethod
-    def extent(*, n_features: Number, n_outputs: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_outputs: float, clip: float) -> Extent:
         """Return the extent for ``n_features`` inputs and gradients of length at most ``clip``."""
         size = n_outputs * (n_features + 1)
         return Extent(size, 2 * clip, clip, rounding_in_blocks(n_features + n_outputs, clip))
@@ -253,7 +252,7 @@ class DeepGradient(LayeredGradient):
         )
 
     @staticmethod
-    def extent(*, size: Number, n_units: Number, clip: Number) -> Extent:
+    def extent(*, size: float, n_units: float, clip: float) -> Extent:
         """Return the extent for ``size`` weights; ``n_units`` counts inputs and the units of all layers."""
         return Extent(size, 2 * clip, clip, rounding_in_blocks(n_units, clip))
 
@@ -311,12 +310,12 @@ def _longest(facts: PublicFacts, features: str) -> float:
 
 def n_outputs(facts: PublicFacts) -> int:
     """Return the number of output units for these records: one for two classes, else one per class."""
-    return int(computed(outputs_for(len(facts.classes or ()))))
+    return int(outputs_for(len(facts.classes or ())))
 
 
-def outputs_for(n_classes: Number) -> Number:
+def outputs_for(n_classes: float) -> float:
     """Return the number of output units for ``n_classes`` classes: one for two classes, else one per class."""
-    return choose(n_classes == 2, 1, n_classes)
+    return 1 if n_classes == 2 else n_classes
 
 
 def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
-from dpcape.formula import Number, sqrt
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicColumn, PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY, encoding, n_cells_of
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import CodedBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_BINS = 1024
 """Most bins of the range of a number."""
@@ -73,7 +72,7 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         self.counted = tuple(facts.columns[at] for at in chosen)
 
     @staticmethod
-    def extent(*, n_cells: Number, length: Number, most_cells: Number) -> Extent:
+    def extent(*, n_cells: float, length: float, most_cells: float) -> Extent:
         """Return the extent for ``n_cells`` counts under weights of this Euclidean ``length``.
 
         ``most_cells`` is the number of cells of the column that has most of them.
@@ -137,11 +136,11 @@ def numbers_of(
     return {"n_cells": n_groups_of(by) * sum(cells), "length": length, "most_cells": max(cells)}
 
 
-def planned_numbers(n_columns: Number, n_groups: Number, n_bins: Number) -> dict[str, Number]:
+def planned_numbers(n_columns: float, n_groups: float, n_bins: float) -> dict[str, float]:
     """Return the public numbers for so many columns of numbers in so many groups, all of weight one."""
     return {
         "n_cells": n_groups * n_columns * (n_bins + 2),
-        "length": sqrt(n_columns),
+        "length": math.sqrt(n_columns),
         "most_cells": n_bins + 2,
     }
 

@@ -8,16 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.followed_columns import FollowedDesign, FollowedRows
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import CodedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.unit_ball import clip_to_ball
 
 _BLOCK = 1 << 12
@@ -164,7 +163,7 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         self._before: FloatArray = np.array(cumulative)
 
     @staticmethod
-    def extent(*, width: Number) -> Extent:
+    def extent(*, width: float) -> Extent:
         """Return the extent for columns that become ``width`` numbers."""
         size = 2 + width + packed_size(2 + width)
         return Extent(size, DIAMETER, _RADIUS, rounding_in_blocks(2 * width + 32, _RADIUS, block=_BLOCK))

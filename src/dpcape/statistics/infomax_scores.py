@@ -7,15 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, hypot
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import RowBlocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_CONDITION = 200.0
 """Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""
@@ -80,9 +79,9 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
         self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
 
     @staticmethod
-    def extent(*, n_features: Number, n_components: Number, clip: Number, bias_clip: Number) -> Extent:
+    def extent(*, n_features: float, n_components: float, clip: float, bias_clip: float) -> Extent:
         """Return the extent for ``n_components`` sources and gradients of these lengths at most."""
-        radius = hypot(clip, bias_clip)
+        radius = math.hypot(clip, bias_clip)
         summed = rounding_in_blocks(n_features, radius)
         return Extent(n_components * (n_components + 1), 2 * radius, radius, lambda n: 2.3 * MOST_CONDITION * summed(n))
 

@@ -19,13 +19,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets
+from dpcape.core.statistic import is_free, is_own
 from dpcape.statistics.monomials import multiplicities, powers
-from dpcape.statistics.names import LOSSES
-from dpcape.statistics.record_blocks import Targets
-from dpcape.statistics.statistic import is_free, is_own
 
 
 class RecordLoss(ABC):
@@ -178,6 +177,8 @@ def _coefficients(loss: RecordLoss, rows: FloatArray, targets: Any, facts: Publi
     return [np.concatenate(blocks) for blocks in zip(*single, strict=True)]
 
 
+LOSSES = {"poisson": "dpcape.statistics.poisson_loss:PoissonLoss"}
+"""Losses of dpcape: name -> module:class."""
 _LOSSES: dict[str, RecordLoss] = {}
 _L = TypeVar("_L", bound=type[RecordLoss])
 

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive
 
 _LEAST_WEIGHT = 1e-12
@@ -84,9 +83,7 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
         self._count_weight = checked_positive("count_weight", count_weight)
 
     @staticmethod
-    def extent(
-        *, n_features: Number, bound: Number, n_components: Number, clip: Number, count_weight: Number
-    ) -> Extent:
+    def extent(*, n_features: float, bound: float, n_components: float, clip: float, count_weight: float) -> Extent:
         """Return the extent for ``n_components`` components and contributions of length at most ``clip``."""
         summed = rounding_in_blocks(n_features + n_components, 2 * (bound + count_weight))
         return Extent(n_components * n_features + n_components, 2 * clip, clip, summed)

@@ -13,15 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.enclosed import clipped
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.enclosed import clipped
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.gradients import LARGEST_WEIGHT, check_classes, checked_number
-from dpcape.statistics.record_blocks import LabelledBlocks
-from dpcape.statistics.statistic import Statistic, known
 
 MOST_WEIGHTS = 2**22
 # Gradients of a block of single records are held together: at most this many numbers, 16 MiB.
@@ -164,7 +163,7 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         self._clip = checked_number("clip", clip, largest=1e9)
 
     @staticmethod
-    def extent(*, size: Number, clip: Number) -> Extent:
+    def extent(*, size: float, clip: float) -> Extent:
         """Return the extent for ``size`` weights and gradients of length at most ``clip``."""
         return Extent(size, 2 * clip, clip, rounding_in_blocks(0, clip))
 

@@ -13,15 +13,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray, column_sums
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, computed, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray, column_sums
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
@@ -81,7 +80,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         radius = bound * math.sqrt(1.25)
         rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
@@ -89,7 +88,7 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
 
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros((2, self._width))
-        for block in records.feature_blocks(int(computed(block_rows(self._width)))):
+        for block in records.feature_blocks(int(block_rows(self._width))):
             result[0] += column_sums(block)
             result[1] += np.einsum("ij,ij->j", block, block)
         result[1] /= 2 * self._bound
@@ -125,7 +124,7 @@ class SecondMoment(_OfProducts[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
     |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What single
-    precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`.
+    precision adds is proved at :func:`~dpcape.core.extent.products_extent`.
     """
 
     name = "second_moment"
@@ -134,7 +133,7 @@ class SecondMoment(_OfProducts[FloatArray]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, single: Condition = False) -> Extent:
+    def extent(*, n_features: float, bound: float, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         size, radius = packed_size(n_features), bound**2
         return products_extent(size, math.sqrt(2) * bound**2, radius, n_features=n_features, single=single)
@@ -158,7 +157,7 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
     in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
     (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is
-    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.statistics.extent.products_extent`: sums
+    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.core.extent.products_extent`: sums
     of rows, too, are off by at most gamma times the sum of their lengths.
     """
 
@@ -171,12 +170,10 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(
-        *, n_features: Number, bound: Number, mean_weight: Number = MEAN_WEIGHT, single: Condition = False
-    ) -> Extent:
+    def extent(*, n_features: float, bound: float, mean_weight: float = MEAN_WEIGHT, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
-        radius = sqrt(1 + mean_weight**2) * bound**2
+        radius = math.sqrt(1 + mean_weight**2) * bound**2
         size = n_features + packed_size(n_features)
         return products_extent(size, diameter, radius, n_features=n_features, single=single)
 
@@ -255,7 +252,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         return moved
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, n_sites: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, n_sites: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns, of length at most ``bound``, at ``n_sites`` sites."""
         diameter = (SITE_WEIGHT**2 + 2) / math.sqrt(2) * bound**2
         radius = math.sqrt(1 + 2 * SITE_WEIGHT**2) * bound**2
@@ -303,7 +300,7 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
             )
 
     @staticmethod
-    def extent(*, n_features: Number, n_classes: Number) -> Extent:
+    def extent(*, n_features: float, n_classes: float) -> Extent:
         """Return the extent for ``n_classes`` public classes of rows of ``n_features`` columns."""
         return Extent(n_classes, math.sqrt(2), 1.0, rounding_in_blocks(n_features, 1.0))
 

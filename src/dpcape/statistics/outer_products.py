@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from dpcape.arrays import FloatArray, column_sums
-from dpcape.statistics.extent import BLOCK_ROWS, SINGLE_BLOCKS, SINGLE_ROWS
-from dpcape.statistics.record_blocks import ProductBlocks
+from dpcape.core.arrays import FloatArray, column_sums
+from dpcape.core.extent import BLOCK_ROWS, SINGLE_BLOCKS, SINGLE_ROWS
+from dpcape.core.record_blocks import ProductBlocks
 
 
 class OuterProducts:
     """Sum of x x' over rows x that are added block by block.
 
     The products of a block are summed by themselves, and then added to those of the other blocks, which is what
-    :func:`~dpcape.statistics.extent.rounding_in_blocks` counts. A linear algebra library that is given the sum so far
+    :func:`~dpcape.core.extent.rounding_in_blocks` counts. A linear algebra library that is given the sum so far
     may add the rows to it one by one, with as many roundings as there are rows in all blocks.
 
     Parameters
@@ -54,7 +54,7 @@ def sum_of_outer_products(
         Columns of a row.
     single : bool
         Whether blocks of 256 rows, and three such blocks, are summed in single precision, and only these sums in double
-        precision; the rounding is that of :func:`~dpcape.statistics.extent.products_extent`.
+        precision; the rounding is that of :func:`~dpcape.core.extent.products_extent`.
     sums : FloatArray or None
         Where the rows themselves are added, if given.
     """

@@ -4,8 +4,6 @@ An entry with indices i <= j (<= k <= l) represents all its permutations. It is 
 root of their number, so that the length of the packed vector is the Frobenius norm and equal noise on it is isotropic
 symmetric noise, of standard deviation sigma / sqrt(permutations) on an entry: for a matrix sigma on the diagonal and
 sigma / sqrt(2) off it.
-
-The sizes (``packed_size``, ``packed_tensor_size``, ``packed_size4``) accept a :class:`~dpcape.formula.Formula`.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from typing import overload
 import numpy as np
 from scipy.linalg.lapack import dtrttp
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.formula import Number
+from dpcape.core.arrays import FloatArray, IntArray
 
 # Matrices -------------------------------------------------------------------------------------------------------------
 
@@ -29,10 +26,10 @@ def packed_size(n: int) -> int: ...
 
 
 @overload
-def packed_size(n: Number) -> Number: ...
+def packed_size(n: float) -> float: ...
 
 
-def packed_size(n: Number) -> Number:
+def packed_size(n: float) -> float:
     """Return the length of a packed symmetric n x n matrix."""
     return n * (n + 1) // 2
 
@@ -78,10 +75,10 @@ def packed_tensor_size(n: int) -> int: ...
 
 
 @overload
-def packed_tensor_size(n: Number) -> Number: ...
+def packed_tensor_size(n: float) -> float: ...
 
 
-def packed_tensor_size(n: Number) -> Number:
+def packed_tensor_size(n: float) -> float:
     """Return the length of a packed symmetric n x n x n tensor."""
     return n * (n + 1) * (n + 2) // 6
 
@@ -194,10 +191,10 @@ def packed_size4(n: int) -> int: ...
 
 
 @overload
-def packed_size4(n: Number) -> Number: ...
+def packed_size4(n: float) -> float: ...
 
 
-def packed_size4(n: Number) -> Number:
+def packed_size4(n: float) -> float:
     """Return the length of a packed symmetric n x n x n x n tensor."""
     return n * (n + 1) * (n + 2) * (n + 3) // 24
 

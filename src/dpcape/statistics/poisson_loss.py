@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets
 from dpcape.statistics.losses import LinearPredictorLoss, known_loss
-from dpcape.statistics.record_blocks import Targets
 
 
 @known_loss

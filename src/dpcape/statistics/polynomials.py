@@ -7,15 +7,14 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowOrLabelledBlocks
+from dpcape.core.statistic import Statistic, is_own, known
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
-from dpcape.statistics.record_blocks import RowOrLabelledBlocks
-from dpcape.statistics.statistic import Statistic, is_own, known
 
 LARGEST_SIZE = 200_000
 
@@ -35,7 +34,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         self._sizes = _sizes(self.loss, self.facts)
 
     @staticmethod
-    def extent(*, n_features: Number, size: Number, diameter: Number, radius: Number, degree: Number) -> Extent:
+    def extent(*, n_features: float, size: float, diameter: float, radius: float, degree: float) -> Extent:
         """Return the extent from the numbers of a loss, which :func:`loss_numbers` computes.
 
         A loss is code: the distance between two records' coefficients follows from its intervals and bound, not from a

@@ -13,11 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.formula import computed
-from dpcape.statistics.extent import block_rows
-from dpcape.statistics.record_blocks import RowBlocks, SubjectSeries
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import block_rows
+from dpcape.core.record_blocks import RowBlocks, SubjectSeries
 from dpcape.statistics.row_products import row_products
 
 MOST_REDUCED = 1e6
@@ -87,7 +86,7 @@ def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> Float
 
 def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) -> Iterator[FloatArray]:
     """Yield blocks of rows times ``projection``, each row clipped to the ball; the buffer is reused."""
-    size = int(computed(block_rows(len(projection))))
+    size = int(block_rows(len(projection)))
     buffer = np.empty((size, projection.shape[1]))
     for block in records.feature_blocks(size):
         reduced = row_products(block, projection, out=buffer[: len(block)])
@@ -101,7 +100,7 @@ def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
     def compute() -> list[FloatArray]:
         result = np.empty((records.n_records, projection.shape[1]))
         start = 0
-        for block in records.feature_blocks(int(computed(block_rows(len(projection))))):
+        for block in records.feature_blocks(int(block_rows(len(projection)))):
             reduced = row_products(block, projection, out=result[start : start + len(block)])
             rows_into_ball(reduced, MOST_REDUCED)
             start += len(block)

@@ -14,15 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, choose, computed, hypot
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import LabelledBlocks, Targets
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import LabelledBlocks, Targets
-from dpcape.statistics.statistic import Statistic, known
 
 _LARGEST_WEIGHT = 1e50
 
@@ -96,30 +95,30 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
     @staticmethod
     def extent(
         *,
-        n_features: Number,
-        bound: Number,
-        intercept: Condition,
-        response_weight: Number | None = None,
-        intercept_weight: Number | None = None,
+        n_features: float,
+        bound: float,
+        intercept: bool,
+        response_weight: float | None = None,
+        intercept_weight: float | None = None,
     ) -> Extent:
         """Return the extent; weights that are None follow the public rule.
 
         Parameters
         ----------
-        n_features : Number
+        n_features : float
             Columns of a row.
-        bound : Number
+        bound : float
             Largest length of a row.
-        intercept : Condition
+        intercept : bool
             Whether the model has an intercept.
-        response_weight, intercept_weight : Number or None
+        response_weight, intercept_weight : float or None
             a and b; None for :func:`response_weight_for` and :func:`intercept_weight_for`.
         """
         a = response_weight_for(bound) if response_weight is None else response_weight
-        b = choose(intercept, intercept_weight_for(bound) if intercept_weight is None else intercept_weight, 0.0)
-        reach = hypot(bound, a)
-        width = choose(intercept, 1, 0) + n_features + 1
-        diameter = choose(b > reach, 2 * math.sqrt(2) * b * reach, math.sqrt(2) * (reach**2 + b**2))
+        b = (intercept_weight_for(bound) if intercept_weight is None else intercept_weight) if intercept else 0.0
+        reach = math.hypot(bound, a)
+        width = (1 if intercept else 0) + n_features + 1
+        diameter = 2 * math.sqrt(2) * b * reach if b > reach else math.sqrt(2) * (reach**2 + b**2)
         radius = reach**2 + b**2
         return Extent(packed_size(width), diameter, radius, rounding_in_blocks(n_features, radius))
 
@@ -180,7 +179,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         )
 
 
-def response_weight_for(bound: Number) -> Number:
+def response_weight_for(bound: float) -> float:
     """Return the weight a of the response, a^2 = B^2/2, by a public rule.
 
     The noise in the normal equations has variance proportional to (B^2 + a^2 + b^2)^2 (|w|^2 + 1/a^2 +
@@ -190,7 +189,7 @@ def response_weight_for(bound: Number) -> Number:
     return bound * math.sqrt(0.5)
 
 
-def intercept_weight_for(bound: Number) -> Number:
+def intercept_weight_for(bound: float) -> float:
     """Return the weight b of the constant, b^2 = B^2/4, by the rule of :func:`response_weight_for`."""
     return bound / 2
 
@@ -211,6 +210,6 @@ def regression_moment(facts: PublicFacts, *, intercept: bool, response_weight: f
     bound = facts.bounds[0]
     return RegressionMoment(
         facts,
-        response_weight=computed(response_weight_for(bound)) if response_weight is None else response_weight,
-        intercept_weight=computed(intercept_weight_for(bound)) if intercept else 0.0,
+        response_weight=response_weight_for(bound) if response_weight is None else response_weight,
+        intercept_weight=intercept_weight_for(bound) if intercept else 0.0,
     )

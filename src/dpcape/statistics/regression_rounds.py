@@ -15,18 +15,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, choose, computed, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
 from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 LARGEST_SQUARE = 25.0
 """Squared residuals count up to this many times the released mean square."""
@@ -57,7 +56,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
                 f"Records for a regression must have two classes; got {len(facts.classes)}. "
                 "Merge classes by a public rule, or use NetworkClassifier."
             )
-        self._constant = computed(intercept_weight_for(facts.bounds[0])) if intercept else 0.0
+        self._constant = intercept_weight_for(facts.bounds[0]) if intercept else 0.0
 
     @property
     def n_columns(self) -> int:
@@ -87,14 +86,14 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
             yield v, y, weights
 
 
-def n_coefficients(n_features: Number, intercept: Condition) -> Number:
+def n_coefficients(n_features: float, intercept: bool) -> float:
     """Return the number of coefficients, that of the constant among them."""
-    return n_features + choose(intercept, 1, 0)
+    return n_features + (1 if intercept else 0)
 
 
-def regressor_bound(bound: Number, intercept: Condition) -> Number:
+def regressor_bound(bound: float, intercept: bool) -> float:
     """Return R, the largest length of v = w (b, x)."""
-    return sqrt(bound**2 + choose(intercept, intercept_weight_for(bound) ** 2, 0.0))
+    return math.sqrt(bound**2 + (intercept_weight_for(bound) ** 2 if intercept else 0.0))
 
 
 @known
@@ -119,10 +118,10 @@ class WeightedRegressionMoment(OfRegression[FloatArray]):
 
     def __init__(self, facts: PublicFacts, intercept: bool, weighted: bool = True) -> None:
         super().__init__(facts, intercept, weighted)
-        self._response_weight = computed(response_weight_for(facts.bounds[0]))
+        self._response_weight = response_weight_for(facts.bounds[0])
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         radius = regressor_bound(bound, intercept) ** 2 + response_weight_for(bound) ** 2
         width = n_coefficients(n_features, intercept) + 1
@@ -153,7 +152,7 @@ class AtCoefficients(OfRegression[MeanT_co]):
     ) -> None:
         super().__init__(facts, intercept, weighted, coefficients=coefficients, **public)
         self._coefficients = checked_matrix("coefficients", coefficients, (self.n_coefficients,))
-        self._response_weight = computed(response_weight_for(facts.bounds[0]))
+        self._response_weight = response_weight_for(facts.bounds[0])
 
     def _residuals(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
@@ -204,10 +203,10 @@ class ResidualSpread(AtCoefficients[FloatArray]):
         self._square = checked_positive("square", square)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent; the bound of rows does not matter."""
         p = n_coefficients(n_features, intercept)
-        clip = SPREAD_CLIP * sqrt(p)
+        clip = SPREAD_CLIP * math.sqrt(p)
         return Extent(p, math.sqrt(2) * clip, clip, rounding_in_blocks(n_features, clip))
 
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
@@ -258,10 +257,10 @@ class ResidualGradient(AtCoefficients[FloatArray]):
         self._preconditioner = checked_matrix("preconditioner", preconditioner, (p, p))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent; the bound of rows does not matter."""
         p = n_coefficients(n_features, intercept)
-        clip = GRADIENT_CLIP * sqrt(p)
+        clip = GRADIENT_CLIP * math.sqrt(p)
         return Extent(p, 2 * clip, clip, rounding_in_blocks(n_features, clip))
 
     def total(self, records: WeightedBlocks[Targets]) -> FloatArray:

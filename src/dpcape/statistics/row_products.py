@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 CHUNK_ROWS = 8
 """Rows of each product: whole tiles of the kernels of linear-algebra libraries, too few to be split among threads."""

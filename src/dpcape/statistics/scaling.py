@@ -17,16 +17,15 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 
-from dpcape.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, computed, sqrt
+from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
+from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
+from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.clipped_means import ClippedMeans, Means
 from dpcape.statistics.clusters import ClusterMeans, ClusterSums
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
-from dpcape.statistics.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
 
 N_BINS = 32
@@ -277,9 +276,9 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
         self._caps = deviation_caps(facts)
 
     @staticmethod
-    def extent(*, n_features: Number) -> Extent:
+    def extent(*, n_features: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns."""
-        diameter = sqrt(n_features)
+        diameter = math.sqrt(n_features)
         return Extent(n_features, diameter, diameter / 2, rounding_in_blocks(n_features, diameter))
 
     @property
@@ -334,9 +333,9 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
         self._top = checked_matrix("top", top, (len(facts.widths),))
 
     @staticmethod
-    def extent(*, n_features: Number, n_views: Number) -> Extent:
+    def extent(*, n_features: float, n_views: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns in ``n_views`` views."""
-        radius = sqrt(n_views)
+        radius = math.sqrt(n_views)
         rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
         return Extent(N_BINS * n_views, math.sqrt(2) * radius, radius, rounding)
 
@@ -351,7 +350,7 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
     def total(self, records: RowBlocks) -> FloatArray:
         counts = np.zeros(self.shape)
         centre, scale, divides = ForEachRow(self._centre), ForEachRow(self._scale), bool(np.any(self._scale != 1))
-        for block in records.feature_blocks(int(computed(block_rows(self.facts.n_features)))):
+        for block in records.feature_blocks(int(block_rows(self.facts.n_features))):
             with np.errstate(all="ignore"):
                 rows = block - centre.of(len(block))
                 if divides:

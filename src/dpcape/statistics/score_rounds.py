@@ -10,19 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Condition, Number, computed
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.statistic import known
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
-from dpcape.statistics.extent import Extent, rounding_in_blocks
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.record_blocks import Targets, WeightedBlocks
 from dpcape.statistics.reduced import checked_positive
 from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.statistic import known
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""
@@ -74,10 +73,10 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
                 "Records for logistic scores must have two classes; got a numeric response. "
                 "Build them with labelled(X, y, bound=..., classes=[first, second])."
             )
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
         radius = SCORE_RADIUS * square
@@ -138,10 +137,10 @@ class CountScores(AtCoefficients[CountScoreMeans]):
             )
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)
-        self._reach = computed(regressor_bound(facts.bounds[0], bool(intercept)))
+        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, intercept: Condition) -> Extent:
+    def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
         radius = 2.0 * square

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import Extent, rounding_in_blocks
-from dpcape.statistics.record_blocks import CodedBlocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CodedBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.table_designs import SiteColumns
 from dpcape.statistics.unit_ball import clip_to_ball
 
@@ -80,7 +79,7 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         self._may_be_large = not bool(np.all(largest < _LARGEST / 10))
 
     @staticmethod
-    def extent(*, n_columns: Number, n_sites: Number) -> Extent:
+    def extent(*, n_columns: float, n_sites: float) -> Extent:
         """Return the extent for ``n_columns`` columns at ``n_sites`` sites."""
         radius = math.sqrt(2)
         return Extent(n_sites * (1 + 2 * n_columns), 2.0, radius, rounding_in_blocks(n_columns, radius, block=_BLOCK))

@@ -14,15 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, sqrt
-from dpcape.statistics.extent import Extent, rounding_one_by_one
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import Extent, rounding_one_by_one
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import SubjectSeries
+from dpcape.core.statistic import MeanT_co, Statistic, known
 from dpcape.statistics.packing import pack, pack4, packed_size, packed_size4, pair_products, traceless4, unpack
-from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
-from dpcape.statistics.statistic import MeanT_co, Statistic, known
 
 # Eigenvalues of a subject's covariance are raised to this part of the largest: fewer time points than dimensions,
 # or constant voxels, must not divide by zero.
@@ -42,7 +41,7 @@ class OfSubjects(Statistic[SubjectSeries, MeanT_co]):
     units = frozenset({"subject"})
 
 
-def extent_in_ball(size: Number, radius: Number) -> Extent:
+def extent_in_ball(size: float, radius: float) -> Extent:
     """Return the extent of contributions in a ball, added one by one: the diameter is twice the radius."""
     return Extent(size, 2 * radius, radius, rounding_one_by_one(radius))
 
@@ -97,11 +96,13 @@ class SubjectProjector(OfSubjects[FloatArray]):
         self._basis, self._n_components = matrix, int(n_components)
 
     @staticmethod
-    def extent(*, n_columns: Number, n_components: Number) -> Extent:
+    def extent(*, n_columns: float, n_components: float) -> Extent:
         """Return the extent for projectors on ``n_components`` directions in a basis of ``n_columns``."""
-        radius = sqrt(n_components)
+        radius = math.sqrt(n_components)
         summed = rounding_one_by_one(radius, further=n_components)
-        return Extent(packed_size(n_columns), sqrt(2 * n_components), radius, lambda n: summed(n) * sqrt(n_components))
+        return Extent(
+            packed_size(n_columns), math.sqrt(2 * n_components), radius, lambda n: summed(n) * math.sqrt(n_components)
+        )
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -165,7 +166,7 @@ class SubjectLogCovariance(_OfReducedSubjects):
         self._clip = float(clip)
 
     @staticmethod
-    def extent(*, n_components: Number, clip: Number) -> Extent:
+    def extent(*, n_components: float, clip: float) -> Extent:
         """Return the extent for matrices of ``n_components`` rows and of length at most ``clip``."""
         return extent_in_ball(packed_size(n_components), clip)
 
@@ -209,7 +210,7 @@ class SubjectTensor(_OfReducedSubjects):
         super().__init__(facts, projection, whitener)
 
     @staticmethod
-    def extent(*, n_components: Number) -> Extent:
+    def extent(*, n_components: float) -> Extent:
         """Return the extent for tensors of ``n_components`` dimensions and of length one."""
         return extent_in_ball(packed_size4(n_components), 1.0)
 

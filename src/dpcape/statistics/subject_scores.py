@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number
-from dpcape.statistics.extent import Extent
+from dpcape.core.arrays import FloatArray
+from dpcape.core.extent import Extent
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import SubjectSeries
+from dpcape.core.statistic import known
 from dpcape.statistics.packing import packed_size
-from dpcape.statistics.record_blocks import SubjectSeries
 from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
-from dpcape.statistics.statistic import known
 from dpcape.statistics.subject_moments import InBall, extent_in_ball, whitened
 
 _DECAY = 0.7
@@ -41,7 +40,7 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
         self._projection, self._whitener, self._rotation, self._width = matrix, inner, turn, width
 
     @staticmethod
-    def extent(*, n_components: Number) -> Extent:
+    def extent(*, n_components: float) -> Extent:
         """Return the extent for rotations of ``n_components`` sources and scores of length one."""
         return extent_in_ball(packed_size(n_components), 1.0)
 
@@ -120,7 +119,7 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
         self._width, self._clip = width, float(clip)
 
     @staticmethod
-    def extent(*, n_components: Number, clip: Number) -> Extent:
+    def extent(*, n_components: float, clip: float) -> Extent:
         """Return the extent for ``n_components`` sources and gradients of length at most ``clip``."""
         return extent_in_ball(n_components * (n_components + 1), clip)
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicColumn, PublicFacts
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.cells import CATEGORY
 
 NO_SITE = -1

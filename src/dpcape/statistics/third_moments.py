@@ -22,16 +22,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, choose, clamp, computed, maximum, sqrt
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import RowBlocks
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
-from dpcape.statistics.record_blocks import RowBlocks
 from dpcape.statistics.row_products import row_products
-from dpcape.statistics.statistic import Statistic, known
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
@@ -77,11 +76,11 @@ class ThirdMoment(_ThirdMoments):
         return row_bound(self.facts)
 
     @staticmethod
-    def extent(*, n_features: Number, bound: Number, noise_variance: Number) -> Extent:
+    def extent(*, n_features: float, bound: float, noise_variance: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         # All eigenvalues of G = I are one, and |G|_F^2 is their number.
-        radius = sqrt(_largest_square(bound, noise_variance, square=n_features, variance=noise_variance))
-        correction = noise_variance * sqrt(3 * (n_features + 2)) * bound
+        radius = math.sqrt(_largest_square(bound, noise_variance, square=n_features, variance=noise_variance))
+        correction = noise_variance * math.sqrt(3 * (n_features + 2)) * bound
         summed = rounding_in_blocks(n_features, radius)
         return Extent(
             packed_tensor_size(n_features), 2 * radius, radius, lambda n: summed(n) * (bound**3 + correction) / radius
@@ -131,28 +130,28 @@ class WhitenedThirdMoment(_ThirdMoments):
     @staticmethod
     def extent(
         *,
-        n_features: Number,
-        n_components: Number,
-        clip: Number,
-        noise_variance: Number = 0.0,
-        radius: Number | None = None,
+        n_features: float,
+        n_components: float,
+        clip: float,
+        noise_variance: float = 0.0,
+        radius: float | None = None,
     ) -> Extent:
         """Return the extent for rows mapped to ``n_components`` coordinates and to length ``clip``.
 
         Parameters
         ----------
-        n_features, n_components : Number
+        n_features, n_components : float
             Columns of a row, and coordinates it is mapped to.
-        clip : Number
+        clip : float
             Largest length of a row in these coordinates.
-        noise_variance : Number
+        noise_variance : float
             Public variance of the noise.
-        radius : Number or None
+        radius : float or None
             The radius sent with the request; None for that of orthonormal directions.
         """
         if radius is None:
             largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
-            announced = sqrt(largest) * (1 + _SLACK)
+            announced = math.sqrt(largest) * (1 + _SLACK)
         else:
             announced = radius
         summed = rounding_in_blocks(n_features, announced)
@@ -207,22 +206,22 @@ def corrected(cube_entries: FloatArray, sums: FloatArray, gram: FloatArray, vari
 def longest(clip: float, eigenvalues: FloatArray, *, square: float, variance: float) -> float:
     """Return max |f(z)| over |z| <= clip; ``eigenvalues`` of G and ``square`` = |G|_F^2 (proof above)."""
     squares = (_largest_square(clip, g, square=square, variance=variance) for g in eigenvalues * variance)
-    return math.sqrt(max((0.0, *(computed(entry) for entry in squares))))
+    return math.sqrt(max((0.0, *(entry for entry in squares))))
 
 
-def _largest_square(clip: Number, g: Number, *, square: Number, variance: Number) -> Number:
+def _largest_square(clip: float, g: float, *, square: float, variance: float) -> float:
     """Return max |f(z)|^2 over the eigenvectors z of one eigenvalue of G with |z| <= clip; ``g`` is v times it."""
     end = clip**2
     linear = 3 * square * variance**2 + 6 * g**2
 
-    def value(q: Number) -> Number:
+    def value(q: float) -> float:
         return q**3 - 6 * g * q**2 + linear * q
 
     # Roots of the derivative; where they are not real, the end, which counts anyway, replaces them.
     spread = 4 * g**2 - linear / 3
-    root = sqrt(maximum(spread, 0.0))
-    inner = (choose(spread < 0, end, clamp(extreme, 0.0, end)) for extreme in (2 * g - root, 2 * g + root))
-    return maximum(0.0, value(end), *map(value, inner))
+    root = math.sqrt(max(spread, 0.0))
+    inner = (end if spread < 0 else min(max(extreme, 0.0), end) for extreme in (2 * g - root, 2 * g + root))
+    return max(0.0, value(end), *map(value, inner))
 
 
 def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float) -> float:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray, SingleArray, shorten_rows
+from dpcape.core.arrays import FloatArray, SingleArray, shorten_rows
 
 
 def clip_to_ball(rows: FloatArray, length: float = 1.0) -> FloatArray:

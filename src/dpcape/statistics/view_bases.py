@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcape.arrays import BoolArray, FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, places
 
 

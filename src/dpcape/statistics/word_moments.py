@@ -26,11 +26,12 @@ from typing import cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
-from dpcape.facts import PublicFacts
-from dpcape.formula import Number, computed, maximum, minimum
-from dpcape.statistics.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import CountBlocks, SparseCounts
+from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.packing import (
     CubeSum,
     pack,
@@ -41,8 +42,6 @@ from dpcape.statistics.packing import (
     unpack,
     unpack_tensor,
 )
-from dpcape.statistics.record_blocks import CountBlocks, SparseCounts
-from dpcape.statistics.statistic import Statistic, known
 from dpcape.statistics.third_moments import checked_positive, checked_whitener
 
 # A packed tensor of more entries than this is not released whole.
@@ -59,13 +58,13 @@ class _OfDocuments(Statistic[CountBlocks, FloatArray]):
     _clip: float
 
 
-def _extent_of_shares(size: Number, n_features: Number, clip: Number) -> Extent:
+def _extent_of_shares(size: float, n_features: float, clip: float) -> Extent:
     """Return the extent of non-negative entries that add to one, clipped to length ``clip``.
 
     Terms that are subtracted are summed separately: c (x) c (x) c is at most 27/6 of a contribution at three words, and
     all terms together at most 27/6 + 3 * 9/6 + 2 * 3/6 = 10.
     """
-    radius = minimum(clip, 1.0)
+    radius = min(clip, 1.0)
     summed = rounding_in_blocks(n_features, radius)
     return Extent(size, math.sqrt(2) * radius, radius, lambda n: 10 * summed(n))
 
@@ -81,7 +80,7 @@ class WordShares(_OfDocuments):
         self._clip = checked_positive("clip", clip)
 
     @staticmethod
-    def extent(*, n_features: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, clip: float) -> Extent:
         """Return the extent for a vocabulary of ``n_features`` words and contributions of length at most ``clip``."""
         return _extent_of_shares(n_features, n_features, clip)
 
@@ -109,7 +108,7 @@ class WordPairs(_OfDocuments):
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
 
     @staticmethod
-    def extent(*, n_features: Number, n_words: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_words: float, clip: float) -> Extent:
         """Return the extent for ``n_words`` of ``n_features`` words and contributions of length at most ``clip``."""
         return _extent_of_shares(packed_size(n_words), n_features, clip)
 
@@ -161,7 +160,7 @@ class WordTriples(_OfDocuments):
             )
 
     @staticmethod
-    def extent(*, n_features: Number, n_words: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_words: float, clip: float) -> Extent:
         """Return the extent for ``n_words`` of ``n_features`` words and contributions of length at most ``clip``."""
         return _extent_of_shares(packed_tensor_size(n_words), n_features, clip)
 
@@ -208,7 +207,7 @@ class WhitenedWordTriples(_OfDocuments):
         self._whitener = checked_whitener(whitener, facts, n_rows=self._words.size)
 
     @staticmethod
-    def extent(*, n_features: Number, n_components: Number, clip: Number) -> Extent:
+    def extent(*, n_features: float, n_components: float, clip: float) -> Extent:
         """Return the extent for ``n_components`` coordinates and contributions of length at most ``clip``."""
         size = packed_tensor_size(n_components)
         # Blocks are smaller here, and a length is a sum over all entries of a document's tensor.
@@ -227,7 +226,7 @@ class WhitenedWordTriples(_OfDocuments):
     def total(self, records: CountBlocks) -> FloatArray:
         roots = root_multiplicities(self._whitener.shape[1])
         result = np.zeros(self.size)
-        step = int(computed(_documents_per_block(self.size)))
+        step = int(_documents_per_block(self.size))
         for counts in restricted_blocks(records, self._words, step):
             tensors = document_tensors(counts, self._whitener) * roots
             norms = np.sqrt(np.einsum("np,np->n", tensors, tensors))
@@ -238,9 +237,9 @@ class WhitenedWordTriples(_OfDocuments):
         return unpack_tensor(packed, self._whitener.shape[1])
 
 
-def _documents_per_block(size: Number) -> Number:
+def _documents_per_block(size: float) -> float:
     """Return how many documents' tensors of ``size`` entries are held at a time."""
-    return maximum(1, minimum(BLOCK_ROWS, _BUFFER_ENTRIES // size))
+    return max(1, min(BLOCK_ROWS, _BUFFER_ENTRIES // size))
 
 
 def document_tensors(counts: SparseCounts, whitener: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcape.secure_sum.identity import fingerprint_of
+from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.study.study import Study
 
 if TYPE_CHECKING:

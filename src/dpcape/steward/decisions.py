@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
-from dpcape.files import NAME_RULE, is_name
-from dpcape.privacy.unit import Unit
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.files import NAME_RULE, is_name
+from dpcape.core.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
 from dpcape.site.ledger import Ceiling
 from dpcape.steward.forms import Fields

@@ -6,7 +6,7 @@ import re
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.steward.request_checks import RefusedRequest
 
 _MOST_FIELDS = 16

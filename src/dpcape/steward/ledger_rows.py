@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpcape.privacy.ledger import spent_epsilon
-from dpcape.privacy.unit import read_unit
-from dpcape.secure_sum.identity import fingerprint_of
+from dpcape.core.privacy.ledger import spent_epsilon
+from dpcape.core.privacy.unit import read_unit
+from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.site.cohorts import percent
 from dpcape.site.hash_chain import Entry, RowBody
 from dpcape.site.ledger import State

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpcape.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.privacy.ledger import Charge
 from dpcape.pages.numbers import round_up
-from dpcape.privacy.ledger import Charge
 from dpcape.site.folder import SiteFolder
 from dpcape.site.hash_chain import Entry
 from dpcape.site.ledger import Ceiling, State, last_decision

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from dpcape.errors import DpcapeError, UtilityWarning
+from dpcape.core.errors import DpcapeError, UtilityWarning
 from dpcape.records.data_plan import DataPlan
 from dpcape.records.own_check import OwnCheck, check_own, share_text
 from dpcape.records.readers.files import data_files, open_file

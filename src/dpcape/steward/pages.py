@@ -11,8 +11,8 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, LedgerRefused
 from dpcape.guarantee.card import card_html
 from dpcape.guarantee.card_ledger import decimal
 from dpcape.pages.numbers import round_up

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from dpcape.privacy.ledger import Charge
+from dpcape.core.privacy.ledger import Charge
 from dpcape.site.ledger import Ceiling
 
 _WIDTH, _HEIGHT = 1000.0, 160.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from email.message import Message
 from http import HTTPStatus
 
-from dpcape.errors import DpcapeError
+from dpcape.core.errors import DpcapeError
 
 COOKIE = "dpcape-steward"
 FORM = "application/x-www-form-urlencoded"

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
-from dpcape.errors import DpcapeError, LedgerRefused
+from dpcape.core.errors import DpcapeError, LedgerRefused
 from dpcape.steward import pages
 from dpcape.steward import request_checks as checks
 from dpcape.steward.forms import Fields, read_fields, read_files

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcape.analyses.description import stated_of
+from dpcape.core.privacy.terms import Terms
+from dpcape.core.privacy.unit import Unit
+from dpcape.core.privacy.unused_epsilon import unused_epsilons, unused_text
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.planning.outline import Step, outline
-from dpcape.privacy.terms import Terms
-from dpcape.privacy.unit import Unit
-from dpcape.privacy.unused_epsilon import unused_epsilons, unused_text
-from dpcape.protocols.protocol import Protocol
-from dpcape.secure_sum.identity import fingerprint_of
 from dpcape.site.vault.modes import mode_here
 from dpcape.steward.ledger_view import counted
 from dpcape.steward.own_data import real_size

@@ -12,7 +12,7 @@ from http.server import ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.site.folder import SiteFolder
 from dpcape.site.page_port import forget_page, note_page
 from dpcape.steward.request_handler import StewardRequest

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from dpcape.facts import MOST_VIEWS
+from dpcape.core.facts import MOST_VIEWS
 from dpcape.records.clip import is_single, longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.schema.schema import Schema

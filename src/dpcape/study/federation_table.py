@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.study.toml_reader import TomlSource, TomlTable, without_dates
 
 # Names that sites pin for another role.

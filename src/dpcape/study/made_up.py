@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.records.data_plan import Columns, DataPlan
 from dpcape.schema.column import Column
 from dpcape.schema.schema import Schema

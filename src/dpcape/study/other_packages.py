@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, own_analyses, package_of
-from dpcape.statistics.enclosed import (
+from dpcape.core.enclosed import (
     LEAST_SECONDS,
     MAX_BLOCK,
     MOST_SECONDS,

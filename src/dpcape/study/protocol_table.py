@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.protocols.parameters import ProtocolParameter
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import PROTOCOLS, make_protocol
+from dpcape.core.protocols.parameters import ProtocolParameter
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import PROTOCOLS, make_protocol
 from dpcape.study.toml_reader import TomlTable
 
 

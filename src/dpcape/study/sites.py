@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.files import NAME_RULE, is_name
-from dpcape.privacy.terms import check_weights
-from dpcape.protocols.dealt_noise import DEALER
+from dpcape.core.files import NAME_RULE, is_name
+from dpcape.core.privacy.terms import check_weights
+from dpcape.core.protocols.dealt_noise import DEALER
 from dpcape.records.sources import Source
 from dpcape.study.toml_reader import TomlSource, TomlTable
 

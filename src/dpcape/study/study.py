@@ -18,18 +18,18 @@ from typing import Any
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.analyses.enclosed import enclosed, inner_statistics
 from dpcape.analyses.registry import NO_PACKAGE
-from dpcape.errors import InvalidParameter, ProtocolError
-from dpcape.facts import PublicFacts
-from dpcape.privacy.calibration import noise_ratio
-from dpcape.privacy.gaussian import mu_of
-from dpcape.privacy.ledger import Charge
-from dpcape.privacy.terms import DELTA_RESERVE, Terms, check_delta, epsilon_reserve, tail_reserve
-from dpcape.privacy.unit import Unit
-from dpcape.protocols.protocol import Protocol
+from dpcape.core.enclosed import Enclosure
+from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.facts import PublicFacts
+from dpcape.core.privacy.calibration import noise_ratio
+from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy.ledger import Charge
+from dpcape.core.privacy.terms import DELTA_RESERVE, Terms, check_delta, epsilon_reserve, tail_reserve
+from dpcape.core.privacy.unit import Unit
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.records.data_plan import DataPlan
 from dpcape.records.kinds import Records
 from dpcape.records.sources import Source
-from dpcape.statistics.enclosed import Enclosure
 from dpcape.study.data import read_data
 from dpcape.study.federation_table import read_federation
 from dpcape.study.other_packages import Describe, known_analyses, read_enclosure

@@ -9,7 +9,7 @@ from typing import Any
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.registry import own_analyses
-from dpcape.privacy.terms import check_epsilons
+from dpcape.core.privacy.terms import check_epsilons
 from dpcape.study.sites import StudySite
 from dpcape.study.toml_reader import TomlTable, is_number, without_dates
 

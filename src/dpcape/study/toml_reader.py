@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn, TypeGuard, TypeVar
 
-from dpcape.errors import InvalidParameter
-from dpcape.files import NAME_RULE, is_name
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.files import NAME_RULE, is_name
 from dpcape.study.remedies import instructs, remedy_for
 from dpcape.study.toml_positions import Path as KeyPath
 from dpcape.study.toml_positions import positions

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from dpcape.errors import ProtocolError, SiteLost, TransportError, error_named
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import ProtocolError, SiteLost, TransportError, error_named
+from dpcape.core.plain_text import one_line
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.transport.carrier import Carrier, Delivery
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.frames import Ask, Kind, Reply, decode_reply, request_digest, signed, split
-from dpcape.transport.plain_text import one_line
 from dpcape.transport.timing import Timing
 from dpcape.transport.transport import Transport
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
-from dpcape.secure_sum.transcript import digest
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
+from dpcape.core.secure_sum.transcript import digest
 
 FRAME_VERSION = 2
 # FLARE carries at most 2 GiB in one message; longer frames are refused before they are decoded.

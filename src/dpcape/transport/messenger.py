@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.errors import ProtocolError, error_named
-from dpcape.transport.messages import FromSite, Refused, ToSite, decode_from_site, encode
-from dpcape.transport.plain_text import one_line
+from dpcape.core.errors import ProtocolError, error_named
+from dpcape.core.messages import FromSite, Refused, ToSite, decode_from_site, encode
+from dpcape.core.plain_text import one_line
 from dpcape.transport.transport import Transport
 
 

@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpcape._version import __version__
-from dpcape.errors import DpcapeError, LedgerRefused, ProtocolError
-from dpcape.secure_sum.identity import Identity
+from dpcape.core._version import __version__
+from dpcape.core.errors import DpcapeError, LedgerRefused, ProtocolError
+from dpcape.core.messages import VERSION
+from dpcape.core.plain_text import one_line
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.transport.frames import (
     Ask,
     Reply,
@@ -25,8 +27,6 @@ from dpcape.transport.frames import (
     split,
     unsigned_reply,
 )
-from dpcape.transport.messages import VERSION
-from dpcape.transport.plain_text import one_line
 
 _log = logging.getLogger(__name__)
 

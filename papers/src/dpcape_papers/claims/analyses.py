@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.postprocessing.eigen import canonical
-from dpcape.privacy.gaussian import epsilon_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.published.pca import leading_directions, moment_scale, symmetric_noise
 from dpcape_papers.published.regression import classical_multiplier
@@ -115,10 +115,10 @@ def _constraint() -> Evidence:
 def _other_functions() -> Evidence:
     """Estimate a distribution at four sites, with CAPE and with independent noise."""
     # Imported here because listing the claims does not need them.
+    from dpcape.core.noise import Replay
+    from dpcape.core.protocols.cape import Cape
+    from dpcape.core.protocols.independent import Independent
     from dpcape.federation.federation import Federation
-    from dpcape.noise import Replay
-    from dpcape.protocols.cape import Cape
-    from dpcape.protocols.independent import Independent
     from dpcape.records import rows
     from dpcape.site.in_process import in_process
     from dpcape.statistics.moments import first_moments

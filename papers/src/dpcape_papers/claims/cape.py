@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.privacy.gaussian import delta_of
-from dpcape.protocols.zero_sum import zero_sum_view
+from dpcape.core.privacy.adversary_view import AdversaryView
+from dpcape.core.privacy.gaussian import delta_of
+from dpcape.core.protocols.zero_sum import zero_sum_view
 from dpcape_papers.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
 from dpcape_papers.published.cape import (
     published_split,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.claims.claim import WRONG, Claim, Evidence, number
 
 _RIDGE, _LASSO = 0.7, 3.0

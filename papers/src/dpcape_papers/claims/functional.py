@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import delta_of, mu_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import delta_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, HOLDS, WRONG, Claim, Evidence, number
 from dpcape_papers.claims.search import directions, largest_distance
 from dpcape_papers.published.regression import LINEAR_SENSITIVITIES, LOGISTIC_SENSITIVITIES, classical_multiplier

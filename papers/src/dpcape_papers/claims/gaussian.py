@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dpcape.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
+from dpcape.core.privacy.gaussian import compose, delta_of, epsilon_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.published.composition import renyi_epsilon
 from dpcape_papers.published.ica import moments_claim

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpcape.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.published.ica import wishart_delta, wishart_row_delta
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import delta_of, epsilon_of, mu_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import delta_of, epsilon_of, mu_of
 from dpcape_papers.claims.claim import CONDITIONS, WRONG, Claim, Evidence, number
 from dpcape_papers.claims.search import directions, largest_distance
 from dpcape_papers.published.cape import theorem_scale, true_kappa

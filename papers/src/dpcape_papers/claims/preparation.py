@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape_papers.claims.claim import WRONG, Claim, Evidence, number
 from dpcape_papers.published.regression import classical_multiplier
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 
 def largest_distance(contribution: Callable[[FloatArray], FloatArray], candidates: FloatArray) -> float:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning as LassoWarning
 
-from dpcape.arrays import FloatArray
-from dpcape.errors import ConvergenceWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import ConvergenceWarning
 from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.experiments.data import DataFolder
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Schema, labelled
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.records.kinds import Records
 from dpcape_papers.experiments.data import DataFolder
 

@@ -22,8 +22,8 @@ Then run ``dpcape reproduce dissertation-4.1 --quick --method mine:CAPE_2``. The
 with the papers' curves, and ``data.csv`` contains both of its epsilons. ``dpcape reproduce --list`` marks experiments
 that accept methods with +. The docstring of each experiment's module under ``dpcape_papers.figures`` describes
 ``task.options`` and the expected result. Use the kind ``PUBLISHED`` for a calibration from a paper, and return the
-noisy result with the epsilon that `dpcape.privacy` computes for that noise (``math.inf`` if none holds). If you change
-the file, results cached for the old version are not used.
+noisy result with the epsilon that `dpcape.core.privacy` computes for that noise (``math.inf`` if none holds). If you
+change the file, results cached for the old version are not used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Row, row
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpcape._version import __version__
+from dpcape.core._version import __version__
 from dpcape_papers.experiments.cache import CachedRows, library_versions
 from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict
 from dpcape_papers.experiments.replica import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.datasets import smooth_maps
 
 CORRELATIONS = (0.9, 0.7, 0.5, 0.3, 0.1)

@@ -10,7 +10,7 @@ from typing import TypedDict, get_args
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from dpcape._version import __version__
+from dpcape.core._version import __version__
 from dpcape_papers.experiments.experiment import PAPERS, Outcome, Verdict
 from dpcape_papers.experiments.folder import DRAWING, REPLICA_DRAWING, About, Reproduced, read_folder
 from dpcape_papers.experiments.replica import ComparedPoint, Summary, summary

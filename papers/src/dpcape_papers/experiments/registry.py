@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape_papers.experiments.experiment import PAPERS, Experiment
 
 # Each module under ``figures`` defines EXPERIMENTS.

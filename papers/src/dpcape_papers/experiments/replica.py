@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.results import Results, Row, number, row
 from dpcape_papers.experiments.verdict import Verdict

@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 Value = str | int | float | None
 Row = dict[str, Value]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape_papers.experiments.cache import Cache, CachedRows, key_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict

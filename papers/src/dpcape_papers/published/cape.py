@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import delta_of
-from dpcape.protocols.zero_sum import zero_sum_view
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import delta_of
+from dpcape.core.protocols.zero_sum import zero_sum_view
 
 
 def assumed_colluding(n_sites: int) -> int:

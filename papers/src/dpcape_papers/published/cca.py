@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 
 POSTER_SENSITIVITY = math.sqrt(2)
 CAPECCA_SENSITIVITY = 1.0

@@ -1,14 +1,14 @@
 """The total epsilon of many noisy releases, by the dissertation's accountants (section 6.3) and exactly.
 
 ``mu`` is the sensitivity of one release divided by its noise scale. Functions with ``n_releases`` return the epsilon of
-that many releases together at ``delta``. For comparison only: guarantees use `dpcape.privacy`.
+that many releases together at ``delta``. For comparison only: guarantees use `dpcape.core.privacy`.
 """
 
 from __future__ import annotations
 
 import math
 
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.privacy.gaussian import epsilon_of
 
 
 def exact_epsilon(mu: float, n_releases: int, delta: float) -> float:

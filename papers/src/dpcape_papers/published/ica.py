@@ -16,11 +16,11 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from scipy.integrate import quad
 from scipy.stats import chi2
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import epsilon_of
+from dpcape.core.statistic import BLOCK_ROWS
 from dpcape.postprocessing.ica_infomax import Infomax, opposes
-from dpcape.privacy.gaussian import epsilon_of
 from dpcape.statistics.infomax_scores import GhostStep
-from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.regression import classical_multiplier
 

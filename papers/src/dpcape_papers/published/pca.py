@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape_papers.published.regression import classical_multiplier
 
 # Times n, divided by the squared bound: as printed (one record set to zero), and for the papers' neighbours (one

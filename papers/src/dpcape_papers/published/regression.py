@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpcape.errors import InvalidParameter
-from dpcape.privacy.gaussian import epsilon_of
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape_papers.published.cape import cape_exposure
 
 # Sensitivities of the degrees 0, 1 and 2 times the number of records, as printed (sections 8.2.1 and 8.2.2).

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
-from dpcape.arrays import FloatArray, IntArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.adversary_view import AdversaryView
+from dpcape.core.privacy.gaussian import compose, epsilon_of
+from dpcape.core.statistic import BLOCK_ROWS
 from dpcape.postprocessing.tensor_power import multilinear, power_method
-from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.privacy.gaussian import compose, epsilon_of
 from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
-from dpcape.statistics.statistic import BLOCK_ROWS
 from dpcape.statistics.third_moments import corrected, longest
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.pca import symmetric_noise

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.arrays import FloatArray
-from dpcape.privacy.adversary_view import AdversaryView
-from dpcape.privacy.calibration import worst_exposures
-from dpcape.protocols.cape import Cape
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.adversary_view import AdversaryView
+from dpcape.core.privacy.calibration import worst_exposures
+from dpcape.core.protocols.cape import Cape
 
 
 def noise_ratio(sizes: ArrayLike) -> float:

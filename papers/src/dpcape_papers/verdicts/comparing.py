@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import t as student
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.results import Results, number
 from dpcape_papers.verdicts.outcomes import Tally
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpcape.study.study import Study

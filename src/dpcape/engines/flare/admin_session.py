@@ -10,9 +10,9 @@ from typing import Any
 
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
+from dpcape.core.errors import TransportError
 from dpcape.engines.flare.config import STATUS_TOPIC
 from dpcape.engines.flare.kits import ADMIN
-from dpcape.errors import TransportError
 
 _FINISHED = "FINISHED"
 _CONNECT_SECONDS = 10.0

@@ -14,13 +14,13 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.signal import Signal
 
 from dpcape.analyses.registry import ANY_PACKAGE
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, STATUS_TOPIC
 from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, STUDY_FOLDER, read_heads
 from dpcape.engines.flare.push_carrier import PushCarrier, cell_of
 from dpcape.engines.flare.task_carrier import TaskCarrier
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.runs.study_run import EVENTS, StudyRun
-from dpcape.secure_sum.identity import Identity
 from dpcape.study.study import Study
 from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.carrier import Carrier

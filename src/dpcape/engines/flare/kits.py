@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpcape.core.errors import InvalidParameter, TransportError
+from dpcape.core.files import write_private
+from dpcape.core.protocols.dealt_noise import DEALER
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.engines.flare.config import COORDINATOR_KEY, IDENTITIES, authorization, server_resources
 from dpcape.engines.flare.registration import Registration, certified
-from dpcape.errors import InvalidParameter, TransportError
-from dpcape.files import write_private
-from dpcape.protocols.dealt_noise import DEALER
-from dpcape.secure_sum.identity import Identity
 
 PROJECT = "dpcape"
 ADMIN = "coordinator@dpcape.org"

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from dpcape.errors import InvalidParameter
-from dpcape.secure_sum.certificate_request import request_statement
-from dpcape.secure_sum.identity import KEY_BYTES, verify
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.secure_sum.certificate_request import request_statement
+from dpcape.core.secure_sum.identity import KEY_BYTES, verify
 
 _VALID = timedelta(days=360)
 _LEAST_BITS = 2048

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.transport.timing import PRESET
 
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpcape.core.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
-from dpcape.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.study_run import EVENTS, HEADS, OUTCOME, RESULTS
 from dpcape.study.study import Study

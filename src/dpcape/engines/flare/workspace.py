@@ -12,9 +12,9 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.files import write_private
 from dpcape.engines.flare.config import authorization, comm_config, site_resources
-from dpcape.errors import InvalidParameter
-from dpcape.files import write_private
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DNS_PORT = 53

@@ -144,10 +144,19 @@ function checkStudy(study) {
 }
 
 // Everything the command `plan` prints, and the guarantee.
+function checkSize({ statistic: { name, size } }) {
+  if (size > CONSTANTS.most_numbers) {
+    const [most, got] = [CONSTANTS.most_numbers, size].map((count) => count.toLocaleString("en-US"));
+    throw new Refused(`a release must hold at most ${most} numbers to fit into a message; got ${got} for '${name}'. ` +
+      CONSTANTS.fewer_numbers);
+  }
+}
+
 function planStudy(study) {
   const settings = settingsOf(study.protocol, study.sizes.length);
   checkStudy(study);
   const releases = releasesOf(study);
+  releases.forEach(checkSize);
   const shares = sum(releases.map((release) => release.times));
   const plans = releases.map((release) => planRelease(study, release, shares));
   const total = sum(study.sizes);

@@ -19,14 +19,17 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from dpcape._version import __version__
 from dpcape.analyses.description import Analysis, Variant
 from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
-from dpcape.facts import LARGEST_BOUND, MOST_VIEWS, SMALLEST_BOUND
+from dpcape.core._version import __version__
+from dpcape.core.facts import LARGEST_BOUND, MOST_VIEWS, SMALLEST_BOUND
+from dpcape.core.limits import MOST_NUMBERS, REMEDY
+from dpcape.core.noise import LARGEST_SCALE
+from dpcape.core.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
+from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
 from dpcape.guarantee.guarantee import BY_SITE, ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
-from dpcape.noise import LARGEST_SCALE
 from dpcape.pages.style import stylesheet
 from dpcape.planning.declared import Declared
 from dpcape.planning.measures import EXPLAINED, SPECTRAL, measure_of
@@ -35,8 +38,6 @@ from dpcape.planning.page.schedule_script import schedule_script
 from dpcape.planning.planned import facts_of, least_asked, parameters_of, start_of
 from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
-from dpcape.privacy.integer_gap import CUTOFF, TAIL_EXPONENT
-from dpcape.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reserve
 
 SCRIPTS = (
     "gaussian.js",
@@ -97,6 +98,8 @@ def constants() -> dict[str, object]:
         "largest_scale": LARGEST_SCALE,
         "bounds": [SMALLEST_BOUND, LARGEST_BOUND],
         "most_views": MOST_VIEWS,
+        "most_numbers": MOST_NUMBERS,
+        "fewer_numbers": REMEDY,
         "usual_length": USUAL_LENGTH,
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from dpcape.formula import Formula, written
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.registry import make_protocol, parameters, plannable
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.registry import make_protocol, parameters, plannable
+from dpcape.planning.page.traced import Paths, Traced, javascript_functions, written
 
 
 def protocol_script() -> str:
@@ -28,7 +28,11 @@ def parameter_titles() -> dict[str, str]:
 
 
 def _row(protocol: type[Protocol]) -> str:
-    shared, exposure = protocol.closed_form(Formula("sites"), Formula("honest"), Formula("ratio"))
+    paths = Paths()
+    numbers = [Traced(name, paths) for name in ("sites", "honest", "ratio")]
+    with javascript_functions():
+        # One way: a closed form has no branches.
+        [(shared, exposure)] = [protocol.closed_form(*numbers) for _ in paths.runs()]  # type: ignore[arg-type]
     described = {
         "python": protocol.__name__,
         "title": _sentence_case(protocol.title),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, Variant, alternatives
 from dpcape.analyses.parameters import REQUIRED, WHOLE, Parameter
 from dpcape.analyses.registry import variants
 from dpcape.analyses.release import Refusal, Release
-from dpcape.formula import Formula, written
+from dpcape.planning.page.traced import Event, Paths, Traced, expression, javascript_functions, tree, written
 
+# What an extent may depend on: public numbers, and the noise of earlier releases.
+_PUBLIC = "p, noise1, noise2, noise3"
 # Facts of the records on the page; everything else a schedule uses is an option, or fixed.
 _FACTS = (
     "n_features",
@@ -27,67 +30,92 @@ _FACTS = (
 
 def schedule_script() -> str:
     """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
+    extents: dict[str, int] = {}
     entries = [
-        f"  {json.dumps(name)}: function* (p) {{\n{_body(analysis, variant)}\n  }},"
+        f"  {json.dumps(name)}: function* (p) {{\n{_body(ways(analysis, variant, extents))}  }},"
         for name, (analysis, variant) in variants().items()
     ]
-    return "const SCHEDULES = {\n" + "\n".join(entries) + "\n};\n"
+    shared = "".join(f"  ({_PUBLIC}) => ({text}),\n" for text in extents)
+    return f"const EXTENTS = [\n{shared}];\nconst SCHEDULES = {{\n" + "\n".join(entries) + "\n};\n"
 
 
-def traced(analysis: Analysis, variant: Variant) -> Public:
-    """Return public numbers as formulas, each the JavaScript expression that reads it."""
-    values: dict[str, object] = {name: Formula(f"p.{name}") for name in _FACTS}
+def traced(analysis: Analysis, variant: Variant, paths: Paths) -> Public:
+    """Return public numbers that are known in the browser only, each the JavaScript expression that reads it."""
+    values: dict[str, object] = {name: Traced(f"p.{name}", paths) for name in _FACTS}
     for parameter in (*analysis.parameters, *analysis.facts):
         if parameter.name in variant.options:
-            values[parameter.name] = Formula(f"p.{parameter.name}")
+            own = Traced(f"p.{parameter.name}", paths)
+            # What may be left out is None on one way and a number on the other.
+            values[parameter.name] = None if parameter.optional and paths.decide(f"({own.text} === null)") else own
         elif parameter.default is not REQUIRED:
             values[parameter.name] = parameter.default
     if "n_classes" not in variant.options:
         values["n_classes"] = variant.classes
     # Three or more views only where the page asks for them.
-    values["n_views"] = Formula("p.n_views") if analysis.has_many_views else 2 if analysis.records == "views" else 1
+    many = analysis.has_many_views
+    values["n_views"] = Traced("p.n_views", paths) if many else 2 if analysis.records == "views" else 1
+    poisson = {name: f"poissonLoss(p.n_features, p.bound).{name}" for name in ("size", "diameter", "radius")}
+    values["poisson_numbers"] = {name: Traced(text, paths) for name, text in poisson.items()}
     plain = {"kind": analysis.records, "unit": variant.unit, "single": False, "facts": None}
     return Public({**values, **variant.fixed, **plain})
 
 
-def _body(analysis: Analysis, variant: Variant) -> str:
-    public = traced(analysis, variant)
+def ways(analysis: Analysis, variant: Variant, extents: dict[str, int]) -> list[list[Event]]:
+    """Return what a schedule does on every way through it; ``extents`` collects what releases share."""
+    paths, runs = Paths(), []
+    with javascript_functions():
+        for _ in paths.runs():
+            _run(analysis, variant, paths, extents)
+            runs.append(paths.events)
+    return runs
+
+
+def _body(runs: list[list[Event]]) -> str:
+    return "    let noise1 = 1, noise2 = 1, noise3 = 1;\n" + tree(runs)
+
+
+def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, int]) -> None:
+    """Run a schedule along one way, and note what it releases."""
+    public = traced(analysis, variant, paths)
     asked = [parameter for parameter in (*analysis.parameters, *analysis.facts) if parameter.name in variant.options]
-    lines = [line for parameter in asked if (line := _check(parameter, public))]
+    paths.events += [line for parameter in asked if (line := _check(parameter, public))]
     running, number = analysis.schedule(public), 0
-    answer: Formula | None = None
+    answer: Any = None
     while True:
         try:
             step = running.send(answer)
         except StopIteration:
-            return "\n".join(f"    {line}" for line in lines)
+            return
         answer = None
         if isinstance(step, Refusal):
-            if step.when is not False:
+            if step.when:
                 values = ", ".join(f"{name}: {written(value)}" for name, value in step.values.items())
-                lines.append(f"if ({written(step.when)}) refuseStudy({json.dumps(step.text)}, {{ {values} }});")
+                paths.events.append(f"refuseStudy({json.dumps(step.text)}, {{ {values} }});")
+                return
             continue
         release = alternatives(step)[0]
-        if release.when is False:
-            continue
-        guard = "" if release.when is True else f"if ({written(release.when)}) "
-        if release.feeds:
-            number += 1
-            answer = Formula(f"noise{number}")
-            lines += [f"let noise{number} = 1;", f"{guard}noise{number} = yield {_release(release)};"]
+        number += release.feeds
+        kept = f"noise{number} = " if release.feeds else ""
+        if release.when:
+            paths.events.append(f"{kept}yield {_release(release, paths, extents)};")
+            answer = Traced(f"noise{number}", paths) if release.feeds else None
         else:
-            lines.append(f"{guard}yield {_release(release)};")
+            answer = 1 if release.feeds else None
 
 
-def _release(release: Release) -> str:
-    extent = release.extent
+def _release(release: Release, paths: Paths, extents: dict[str, int]) -> str:
+    """Return a release; extents that are computed alike are written once, for all schedules."""
+    extent, known = release.extent, paths.known
+    text = (
+        f"{{ name: {written(release.statistic)}, size: {written(extent.released_size)}, "
+        f"diameter: {written(extent.diameter)}, radius: {written(extent.radius)}, "
+        f"rounding: (n) => {expression(extent.rounding, 'n', known=known)}, "
+        f"sensitivity: (n) => {expression(extent.sensitivity, 'n', known=known)} }}"
+    )
+    number = extents.setdefault(text, len(extents))
     return (
         f"{{ share: {written(release.share)}, times: {written(release.times)}, known: {written(release.known)}, "
-        f"feeds: {written(release.feeds)}, statistic: {{ name: {written(release.statistic)}, "
-        f"size: {written(extent.released_size)}, diameter: {written(extent.diameter)}, "
-        f"radius: {written(extent.radius)}, "
-        f"rounding: (n) => {written(extent.rounding(Formula('n')))}, "
-        f"sensitivity: (n) => {written(extent.sensitivity(Formula('n')))} }} }}"
+        f"feeds: {written(release.feeds)}, statistic: EXTENTS[{number}]({_PUBLIC}) }}"
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, checked_shape
 
 SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 
 _ENTITY = re.compile(r"([a-zA-Z]+)-([a-zA-Z0-9+]+)")
 # What these say must be the same for every subject, or rows would not mean the same.

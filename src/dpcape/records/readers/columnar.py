@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
+from dpcape.core.arrays import AnyArray
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan, Holding, checked_shape
 from dpcape.records.readers.array_files import ArrayFile
 from dpcape.records.readers.bids import check_entities, is_bids, warn_of_absent

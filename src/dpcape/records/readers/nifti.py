@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import AnyArray, FloatArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.errors import InvalidParameter
 
 
 def masked_series(path: Path, mask: Path | None) -> AnyArray:

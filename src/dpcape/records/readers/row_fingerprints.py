@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import AnyArray
+from dpcape.core.arrays import AnyArray
 from dpcape.records.readers.array_files import SPARSE_ARRAYS, mapped_arrays
 from dpcape.records.readers.files import data_files, unknown_suffix
 from dpcape.records.readers.tables import CsvFile, ParquetFile, is_missing

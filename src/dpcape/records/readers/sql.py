@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.readers.tables import ColumnsInMemory
 from dpcape.records.sources import Source
 

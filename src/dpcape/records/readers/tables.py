@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from dpcape.arrays import AnyArray
-from dpcape.errors import InvalidParameter
+from dpcape.core.arrays import AnyArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.data_plan import Columns, selected
 from dpcape.records.readers import csv_mistakes
 from dpcape.records.readers.columnar import csv_columns, large_set, parquet_columns, parquet_set, set_columns

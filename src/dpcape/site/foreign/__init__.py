@@ -8,5 +8,5 @@
     tasks       what a child is told, and what it answers
     workers     the vault's side: hands over one block at a time, waits a fixed time, believes nothing
 
-docs/threat_model.md says what holds, :mod:`dpcape.statistics.enclosed` why.
+docs/threat_model.md says what holds, :mod:`dpcape.core.enclosed` why.
 """

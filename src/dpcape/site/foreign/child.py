@@ -21,7 +21,10 @@ import numpy as np
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, plain_about, plain_outline
 from dpcape.analyses.registry import own_analyses
-from dpcape.errors import InvalidParameter
+from dpcape.core.enclosed import Enclosed
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.messages import Array, decode_public
+from dpcape.core.statistic import build
 from dpcape.site.foreign.sources import DeclaredCode, Sources, install_finder
 from dpcape.site.foreign.tasks import (
     MAX_TASK_BYTES,
@@ -38,9 +41,6 @@ from dpcape.site.foreign.tasks import (
 from dpcape.site.vault.seccomp import Filter, install
 from dpcape.site.vault.self_test import succeeded
 from dpcape.site.vault.syscalls import ARITHMETIC
-from dpcape.statistics.enclosed import Enclosed
-from dpcape.statistics.statistic import build
-from dpcape.transport.messages import Array, decode_public
 
 _PR_SET_PDEATHSIG = 1
 CHILD_FILTER = Filter(network=False, pairs=False, allowed=ARITHMETIC)

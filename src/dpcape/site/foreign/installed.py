@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import PurePosixPath
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.site.foreign.sources import LIBRARIES
 
 _CUSTOM = frozenset({"sitecustomize.py", "usercustomize.py"})

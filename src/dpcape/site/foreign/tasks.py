@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from dpcape.analyses.enclosed import PublicNumbers
-from dpcape.facts import PublicFacts
+from dpcape.core.facts import PublicFacts
+from dpcape.core.messages import Array
 from dpcape.site.vault.self_test import Probes
-from dpcape.transport.messages import Array
 
 LENGTH_BYTES = 8
 MAX_TASK_BYTES = 2**31

@@ -20,9 +20,11 @@ import numpy as np
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, PublicNumbers, plain_analysis
 from dpcape.analyses.registry import package_of, part_of
-from dpcape.arrays import FloatArray
-from dpcape.errors import InvalidParameter, TransportError
-from dpcape.facts import PublicFacts
+from dpcape.core.arrays import FloatArray
+from dpcape.core.enclosed import Block, Enclosed
+from dpcape.core.errors import InvalidParameter, TransportError
+from dpcape.core.facts import PublicFacts
+from dpcape.core.messages import Array, public_arrays
 from dpcape.site.foreign.tasks import (
     MAX_PLAIN_BYTES,
     ContributeTask,
@@ -39,8 +41,6 @@ from dpcape.site.foreign.zygote import END, START, ZygoteReport, ZygoteSettings
 from dpcape.site.vault.landlock import abi
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated, Probes
-from dpcape.statistics.enclosed import Block, Enclosed
-from dpcape.transport.messages import Array, public_arrays
 
 _T = TypeVar("_T")
 # Part of a block's time that is kept for ending its child.

@@ -22,6 +22,7 @@ import dpcape.statistics
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSSES
 from dpcape.analyses.registry import own_analyses
 from dpcape.analyses.torch_classifier import NETWORK_MODULES
+from dpcape.core.statistic import load_all
 from dpcape.records import labelled
 from dpcape.site.foreign import child
 from dpcape.site.foreign.sources import Sources
@@ -32,7 +33,6 @@ from dpcape.site.vault.seccomp import Filter, install
 from dpcape.statistics.block_search import require_separate_records
 from dpcape.statistics.losses import loss_of
 from dpcape.statistics.polynomials import checked_diameter
-from dpcape.statistics.statistic import load_all
 
 START, END, LINE, ENDED = b"start", b"end", b"line", b"ended"
 _BUFFER_BYTES = 4 * 2**20

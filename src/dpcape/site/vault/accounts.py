@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 
 ENGINE_ACCOUNTS = ("dpcape-engine", "nobody")
 

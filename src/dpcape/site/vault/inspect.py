@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.site.vault.accounts import Account
 from dpcape.site.vault.sandbox import clean_environment
 
@@ -97,7 +97,7 @@ def ask(question: Question, account: Account) -> SiteFacts:
 
 def main() -> None:
     """Answer the question on standard input."""
-    from dpcape.errors import DpcapeError
+    from dpcape.core.errors import DpcapeError
 
     os.umask(0o077)
     try:

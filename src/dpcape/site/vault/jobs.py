@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from dpcape.errors import ProtocolError
-from dpcape.secure_sum.identity import Identity
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.identity import Identity
 from dpcape.transport.frames import Ask, Reply
 from dpcape.transport.request_handler import JobBinding, RequestHandler
 

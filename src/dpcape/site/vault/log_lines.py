@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from dpcape.transport.plain_text import one_line
+from dpcape.core.plain_text import one_line
 
 ENGINE_MARK = "engine: "
 # The name under which the standard library logs warnings.

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.guarantee.separation import LINES
 from dpcape.site.vault.accounts import accounts_for
 from dpcape.site.vault.landlock import abi as landlock_abi

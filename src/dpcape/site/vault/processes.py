@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+from dpcape.core.plain_text import one_line
 from dpcape.site.vault.log_lines import ENGINE_MARK, Say
-from dpcape.transport.plain_text import one_line
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LINE_BYTES = 2000

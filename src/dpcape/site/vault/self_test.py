@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from dpcape.errors import TransportError
+from dpcape.core.errors import TransportError
 
 _IO_URING_SETUP = 425
 _SECONDS = 2.0

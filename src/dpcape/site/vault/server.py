@@ -158,7 +158,7 @@ class VaultServer:
 
     def _serve_one(self, line: socket.socket, incoming: Incoming) -> bool:
         """Answer one frame; return whether the line can be used again."""
-        from dpcape.errors import DpcapeError
+        from dpcape.core.errors import DpcapeError
         from dpcape.transport.frames import LENGTH_BYTES, genuine_ask, header_length, unsigned_reply
         from dpcape.transport.request_handler import refusal_of
 
@@ -238,7 +238,7 @@ def study_opener(
     """
 
     def opened(digest: str, allowance: str = "") -> Callable[[bytes], bytes]:
-        from dpcape.noise import Replay
+        from dpcape.core.noise import Replay
         from dpcape.site.dealing import dealer_for
         from dpcape.site.folder import SiteFolder
         from dpcape.site.ledger import check_approved
@@ -330,7 +330,7 @@ def main() -> None:
     def ready(confinement: Confinement) -> None:
         print(msgspec.json.encode({"abi": confinement.abi, "seccomp": confinement.seccomp}).decode(), flush=True)
 
-    from dpcape.errors import DpcapeError
+    from dpcape.core.errors import DpcapeError
 
     try:
         run(settings, ready)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dpcape.errors import TransportError
+from dpcape.core.errors import TransportError
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated, Probes
 from dpcape.site.vault.server import VaultSettings

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from dpcape.errors import TransportError
+from dpcape.core.errors import TransportError
 from dpcape.site.page_port import page_port
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.client import LINE_VARIABLE

@@ -13,7 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpcape.errors import UtilityWarning
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.messages import Submit, decode_to_site
+from dpcape.core.noise import Replay
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.dealer import Dealer
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
+from dpcape.core.protocols.secure_sum import SecureSum
 from dpcape.estimators.cca import CCA
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.kmeans import KMeans
@@ -24,17 +31,10 @@ from dpcape.estimators.mixture_model import MixtureModel
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
 from dpcape.federation.federation import Federation
-from dpcape.noise import Replay
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.dealer import Dealer
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
-from dpcape.protocols.secure_sum import SecureSum
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.site.in_process import in_process
 from dpcape.statistics.moments import first_moments
-from dpcape.transport.messages import Submit, decode_to_site
 from dpcape.transport.transport import Passing, Transport
 from dpcape_papers.experiments.curves import Look, draw_curves, plain_ticks
 from dpcape_papers.experiments.data import DataFolder

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.privacy.gaussian import epsilon_of, mu_of
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.independent import Independent
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.curves import Look, draw_panels, plain_ticks, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work

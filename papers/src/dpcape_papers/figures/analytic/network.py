@@ -13,15 +13,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.noise import Replay
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.exact import Exact
+from dpcape.core.protocols.independent import Independent
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.estimators.network_classifier import NetworkClassifier
 from dpcape.federation.federation import Federation
-from dpcape.noise import Replay
-from dpcape.privacy.gaussian import epsilon_of, mu_of
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.exact import Exact
-from dpcape.protocols.independent import Independent
-from dpcape.protocols.protocol import Protocol
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process
 from dpcape_papers.experiments.comparison import Measure, Method, MethodResult, Task, compare, load_method

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dpcape.core.noise import Replay
+from dpcape.core.privacy.gaussian import epsilon_of
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.federation.federation import Federation
-from dpcape.noise import Replay
-from dpcape.privacy.gaussian import epsilon_of
-from dpcape.protocols.protocol import Protocol
 from dpcape.records import rows
 from dpcape.site.in_process import in_process
 from dpcape.statistics.moments import first_moments
@@ -33,7 +33,7 @@ class LosingLine(Transport):
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        from dpcape.transport.messages import Submit, decode_to_site
+        from dpcape.core.messages import Submit, decode_to_site
 
         if any(isinstance(decode_to_site(data)[1], Submit) for data in messages_by_site.values()):
             self._turn = 1

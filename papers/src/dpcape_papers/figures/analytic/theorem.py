@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of
+from dpcape.core.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work

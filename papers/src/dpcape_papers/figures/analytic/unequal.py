@@ -5,9 +5,9 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpcape.privacy.gaussian import epsilon_of, mu_of
-from dpcape.protocols.cape import Cape
-from dpcape.protocols.independent import Independent
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.protocols.cape import Cape
+from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below, plain_ticks
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Verdict, Work

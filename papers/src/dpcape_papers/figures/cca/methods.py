@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dpcape import CCA, Cape, Dealer, Exact, Federation, Independent, Replay, in_process, views
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.metrics import calinski_harabasz, correlation_error
 from dpcape.postprocessing.eigen import canonical
-from dpcape.protocols.protocol import Protocol
 from dpcape_papers.experiments.comparison import (
     NON_PRIVATE,
     PUBLISHED,

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.fusion import simulated_fusion
 

@@ -10,7 +10,7 @@ from typing import TypedDict
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder

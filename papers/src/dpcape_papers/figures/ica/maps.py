@@ -8,9 +8,9 @@ from typing import TypedDict
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
 from dpcape.metrics import matched_correlations
-from dpcape.privacy.gaussian import epsilon_of, mu_of
 from dpcape.report.map_plots import matched_maps, plot_maps
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Verdict

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.postprocessing.eigen import top_eigen
 from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, PeopleSeries
 from dpcape_papers.published.ica import DjicaComparison, cape_djica, clipped_infomax, dp_djica

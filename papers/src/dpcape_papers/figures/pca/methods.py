@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dpcape import PCA, Cape, Exact, Federation, Independent, Replay, in_process, rows
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.metrics import captured_energy
-from dpcape.protocols.protocol import Protocol
 from dpcape.statistics.moments import second_moment
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Fit, Method, MethodResult, Task
 from dpcape_papers.published import pca as published

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 
 FILES = {"MNIST": "mnist.npz", "Covertype": "covtype_60k.npz"}

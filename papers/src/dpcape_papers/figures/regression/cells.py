@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.data import regression as prepared
 from dpcape_papers.experiments.comparison import Task, compare, load_method
 from dpcape_papers.experiments.data import DataFolder

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from dpcape import Cape, Federation, Independent, LinearRegression, Replay, in_process, labelled
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
+from dpcape.core.protocols.protocol import Protocol
 from dpcape.metrics import coefficient_error, squared_loss
-from dpcape.protocols.protocol import Protocol
 from dpcape_papers.baselines import regression as baselines
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Method, MethodResult, Task
 from dpcape_papers.published.cape import assumed_colluding

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
+from dpcape.core.privacy.gaussian import mu_of
 from dpcape.datasets import smooth_maps
 from dpcape.metrics import correlation_error
-from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.fusion import CORRELATIONS

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIED, Task, compare
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting

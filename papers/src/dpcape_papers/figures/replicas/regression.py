@@ -18,7 +18,7 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.comparison import Task, compare
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
 from dpcape import Cape
-from dpcape.arrays import FloatArray
+from dpcape.core.arrays import FloatArray
 from dpcape_papers.published.cape import assumed_colluding
 
 SCHEMES = ("CAPE", "conventional", "local")

@@ -19,8 +19,8 @@ from dpcape import (
     in_process,
     rows,
 )
-from dpcape.arrays import FloatArray
-from dpcape.errors import UtilityWarning
+from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import UtilityWarning
 from dpcape.metrics import component_error
 from dpcape.records.kinds import Records
 from dpcape_papers.experiments.comparison import Method, MethodResult, Task

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator  # simulated data: nothing is protected by it
 from scipy.sparse import csr_array
 
-from dpcape.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 
 NOISE_VARIANCE = 0.05
 # With a larger condition number, components cannot be told apart from the moments of 100,000 records.

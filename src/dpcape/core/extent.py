@@ -1,0 +1,191 @@
+"""Size and sensitivity of a statistic's release, computed from public numbers.
+
+An :class:`Extent` needs neither records nor arrays. The functions of this module, and the static method ``extent`` of
+every statistic, are plain Python on public numbers; the planner's page is generated from it
+(``planning.page.traced``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+BLOCK_ROWS = 1024
+"""Rows per block when totals are accumulated; part of the rounding analysis below."""
+
+WIDE_ENTRIES = 2**24
+"""Numbers per block of rows that are too wide for 1024 of them: 128 MiB."""
+
+UNIT_ROUNDOFF = 2.0**-53
+"""Largest relative error of one operation in double precision."""
+
+SINGLE_ROWS = 256
+"""Rows per block whose products are summed in single precision."""
+
+SINGLE_BLOCKS = 3
+"""Blocks whose sums are added in single precision; the sums of these groups are added in double precision."""
+
+SINGLE_ROUNDOFF = 2.0**-24
+"""Largest relative error of one operation in single precision."""
+
+Rounding: TypeAlias = Callable[[float], float]
+"""Function from a number of records to a bound on the Euclidean floating-point error of their total."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Size and sensitivity of what a statistic releases.
+
+    Attributes
+    ----------
+    size : float
+        Length of the packed vector.
+    diameter : float
+        Largest Euclidean distance between the packed contributions of two units.
+    radius : float
+        Largest Euclidean length of one unit's packed contribution.
+    rounding : callable
+        Function from a number of records to a bound on the floating-point error of their total.
+    changed : callable or None
+        The same for the part of that error that may differ between two totals whose records differ in one unit; None
+        for all of it.
+
+    Privacy
+    -------
+    Diameter and radius hold for exact arithmetic; ``rounding``, or ``changed``, bounds what floating point adds.
+    """
+
+    size: float
+    diameter: float
+    radius: float
+    rounding: Rounding
+    changed: Rounding | None = None
+
+    @property
+    def released_size(self) -> float:
+        """Length of the vector that leaves a site: the packed vector and the number of valid records."""
+        return self.size + 1
+
+    @property
+    def count_weight(self) -> float:
+        """Weight w with which valid records are counted beside the total; 0 if they cannot be counted for free.
+
+        A valid unit contributes (c, w), an invalid one (0, 0). Two valid units are as far apart as without the count,
+        and a valid and an invalid one by sqrt(|c|^2 + w^2), which is at most the diameter if w^2 <= diameter^2 -
+        radius^2: the count costs no noise. The weight is at most the radius, so that sums fit the same range, and has
+        at most 20 significant bits, so that its multiples are exact and add no rounding.
+        """
+        diameter, radius = self.diameter, self.radius
+        room = (diameter - radius) * (diameter + radius)
+        if not room > 0:
+            return 0.0
+        fraction, exponent = math.frexp(min(radius, math.sqrt(room)) * (1 - 2.0**-20))
+        return math.ldexp(math.floor(fraction * 2**20), exponent - 20)
+
+    def sensitivity(self, n_records: float) -> float:
+        """Return how far replacing one unit moves the computed total: diameter plus both totals' rounding.
+
+        A unit that is invalid contributes zero, which is as far from another contribution as that one is long: where
+        the radius exceeds the diameter, it counts.
+        """
+        rounding = self.rounding if self.changed is None else self.changed
+        return max(self.diameter, self.radius) + 2 * rounding(n_records)
+
+
+def block_rows(n_features: float) -> float:
+    """Return the rows per block: fewer where rows are so wide that 1024 of them would fill the memory of a site."""
+    return max(1, WIDE_ENTRIES // n_features) if n_features * BLOCK_ROWS > WIDE_ENTRIES else BLOCK_ROWS
+
+
+def rounding_in_blocks(n_features: float, radius: float, *, block: float = BLOCK_ROWS, further: float = 0) -> Rounding:
+    """Return the rounding of contributions that are summed block by block.
+
+    Summing N terms of length at most ``radius`` in blocks makes an error of at most gamma_k N radius, where k counts
+    the roundings any one term passes through (Higham 2002, section 4.2): the block, the blocks' sum, and the
+    contribution itself, for which 4 (n_features + 64) roundings are allowed. The factor 2 covers 1/(1 - k u).
+
+    Parameters
+    ----------
+    n_features : float
+        Length of the sums that a contribution is computed by.
+    radius : float
+        Largest length of a contribution.
+    block : float
+        Records per block.
+    further : float
+        Roundings of a contribution beyond those allowed for ``n_features``.
+    """
+
+    def rounding(n_records: float) -> float:
+        depth = block + math.ceil(n_records / block) + further + 4 * (n_features + 64)
+        return 2 * depth * UNIT_ROUNDOFF * n_records * radius
+
+    return rounding
+
+
+def products_extent(size: float, diameter: float, radius: float, *, n_features: float, single: bool = False) -> Extent:
+    """Return the extent of sums of products of rows, in double precision or in blocks of single precision.
+
+    *Single precision.* Rows are read in blocks of b = 256 that start at multiples of b, whatever the records are, and
+    an invalid row is left out of its own block only. Replacing a record therefore changes one block. The sums of all
+    others are the same numbers as before: a linear algebra library orders its additions by shape, by place in memory
+    and by the number of threads, and none of these depends on records. (The guarantee states this as an assumption.)
+    In the changed block an entry of a row that was shortened is rounded once, so each product has at most 3 roundings,
+    and a sum of b of them in any order, with or without fused multiply-add, b - 1 more. With u = 2^-24 and gamma(k) =
+    k u / (1 - k u), every entry of the sum is off by at most gamma(b + 2) times the sum of the absolute values of its
+    terms (Higham 2002, section 3.1). The absolute values of the entries of x x' form a matrix of the same length |x|^2,
+    so the sum is off by at most gamma(b + 2) b r.
+
+    The sums of three blocks, at places 3 i to 3 i + 2 whatever the records are, are added in single precision, one
+    after the other. Of these groups too, one changes. Two blocks have a sum of length at most 2 b r (1 + gamma(b + 2)),
+    three 3 b r (1 + gamma(b + 2)) (1 + u), and rounding them adds at most u times these: less than 6 u b r together.
+    So the group is off from what it is with the exact sum of the changed block by less than gamma b r, gamma =
+    gamma(b + 8). What underflows, at most 2^-126 per product or entry, is lost in what is to spare, because single
+    precision is for at most 2^16 columns and bounds of at least 2^-20. Both totals together: 2 gamma b r, which is
+    0.57% of the diameter sqrt(2) r of a second moment. Adding the sums of groups rounds in double precision and counts
+    for all records, as in :func:`rounding_in_blocks`.
+
+    Parameters
+    ----------
+    size : float
+        Length of the packed vector.
+    diameter, radius : float
+        Of one record's contribution, in exact arithmetic.
+    n_features : float
+        Columns of a row.
+    single : bool
+        Whether blocks are summed in single precision.
+    """
+    added = rounding_in_blocks(n_features, radius, block=SINGLE_ROWS if single else BLOCK_ROWS)
+    if single is False:
+        return Extent(size, diameter, radius, added)
+    roundings = (SINGLE_ROWS + 8) * SINGLE_ROUNDOFF
+    gamma = roundings / (1 - roundings) if single else 0.0
+
+    def rounding(n_records: float) -> float:
+        return added(n_records) + gamma * n_records * radius
+
+    def changed(n_records: float) -> float:
+        return added(n_records) + gamma * min(SINGLE_ROWS, n_records) * radius
+
+    return Extent(size, diameter, radius, rounding, changed)
+
+
+def rounding_one_by_one(radius: float, *, further: float = 0) -> Rounding:
+    """Return the rounding of contributions that are exact in length and are added one by one.
+
+    Parameters
+    ----------
+    radius : float
+        Largest length of a contribution.
+    further : float
+        Roundings of a contribution beyond the 64 that are always allowed.
+    """
+
+    def rounding(n_records: float) -> float:
+        depth = n_records + further + 64
+        return 2 * depth * UNIT_ROUNDOFF * n_records * radius
+
+    return rounding

@@ -1,0 +1,94 @@
+"""What a privacy figure is about: one record, or one subject with all the records it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpcape.core.errors import InvalidParameter, LedgerRefused
+
+UNITS = ("record", "subject")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a charge or of a ceiling.
+
+    Parameters
+    ----------
+    kind : str
+        "record" or "subject".
+    rows_per_subject : int or None
+        Public largest number of records one subject owns; None if it is not stated.
+
+    Privacy
+    -------
+    A subject with k records moves a total by up to k times what one record moves it, so its mu is k times a record's,
+    when its records are replaced by as many others. What integer noise adds to epsilon and delta stays as it is: the
+    bound holds for any two totals (docs/noise.md, section 3.3). A subject's mu also covers each of its records.
+
+    Examples
+    --------
+    >>> Unit("record", 250).factor(Unit("subject"))
+    250
+    >>> Unit("subject", 250).factor(Unit("record"))
+    1
+    """
+
+    kind: str = "record"
+    rows_per_subject: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in UNITS:
+            raise InvalidParameter(
+                f"a unit must be 'record' or 'subject'; got {self.kind!r}. "
+                "'subject' protects a person with all records, 'record' one record."
+            )
+        rows = self.rows_per_subject
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+            raise InvalidParameter(
+                f"rows_per_subject must be a positive whole number; got {rows!r}. "
+                "State the largest number of records one subject owns, or leave it out."
+            )
+
+    def factor(self, ceiling: Unit) -> int:
+        """Return how many times the mu of a charge in this unit counts against a ceiling in another."""
+        if ceiling.kind == "record" or self.kind == "subject":
+            return 1
+        known = [rows for rows in (self.rows_per_subject, ceiling.rows_per_subject) if rows is not None]
+        if not known:
+            raise LedgerRefused(
+                "A charge per record cannot be compared with a ceiling per subject because the number of records per "
+                "subject is not stated. Records were not read. State it with rows_per_subject in the study's [data], "
+                "or with: dpcape site budget DATA --rows-per-subject K."
+            )
+        # The larger one: a corrected number counts for earlier charges too, a lowered one does not.
+        return max(known)
+
+    def stated(self, ceiling: Unit) -> Unit:
+        """Return this unit with the number of records per subject that the ceiling states, if it states one."""
+        rows = self.rows_per_subject if ceiling.rows_per_subject is None else ceiling.rows_per_subject
+        return Unit(self.kind, rows)
+
+    def row(self) -> dict[str, object]:
+        """Return the fields of a ledger's row."""
+        return {"unit": self.kind, "rows_per_subject": self.rows_per_subject}
+
+    @property
+    def per(self) -> str:
+        """The unit in two words: "per record" or "per subject"."""
+        return f"per {self.kind}"
+
+    def __str__(self) -> str:
+        if self.rows_per_subject is None:
+            return self.per
+        return f"{self.per} (at most {self.rows_per_subject} record{'s' * (self.rows_per_subject > 1)} of each subject)"
+
+
+PER_RECORD = Unit()
+
+
+def read_unit(row: Mapping[str, Any]) -> Unit:
+    """Return the unit a ledger's row states; rows written before units were stated are per record."""
+    return Unit(row.get("unit", "record"), row.get("rows_per_subject"))

@@ -1,0 +1,140 @@
+"""Interfaces of records, with only the methods that statistics call.
+
+``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks. The factors of
+``weighted_blocks`` tell how long labelled rows were; a proof that uses them must hold for every factor in [0, 1].
+The buffer of a block is reused for the next one, so use or copy a block before reading the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dpcape.core.arrays import FloatArray, IntArray, SingleArray
+from dpcape.core.facts import PublicFacts
+
+SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+"""Word counts of some documents, one row each."""
+
+Targets: TypeAlias = FloatArray | IntArray
+"""Responses in [-1, 1], or class codes: positions in the public list of classes."""
+
+TargetsT_co = TypeVar("TargetsT_co", bound=Targets, covariant=True)
+
+
+class RowBlocks(Protocol):
+    """Rows of bounded length, read in blocks."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
+        """Return blocks of clipped rows, each (at most ``size``, n_features)."""
+
+
+class ProductBlocks(RowBlocks, Protocol):
+    """Rows of bounded length, read in blocks of double or single precision."""
+
+    def single_blocks(self, size: int) -> Iterator[SingleArray]:
+        """Return blocks of clipped rows in single precision, each (at most ``size``, n_features).
+
+        Blocks begin at multiples of ``size``, whatever the records are; a row that is invalid is missing in its own,
+        which may be empty.
+        """
+
+
+class ShortenedBlocks(Protocol):
+    """Rows of bounded length, and the factor in [0, 1] by which each row was shortened."""
+
+    def shortened_blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Return blocks of at most ``size`` clipped rows, and their factors."""
+
+
+class LabelledBlocks(Protocol[TargetsT_co]):
+    """Rows of bounded length, each with a response or a class, read in blocks."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
+        """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
+
+
+class WeightedBlocks(Protocol[TargetsT_co]):
+    """Rows of bounded length with targets, and the factor in [0, 1] by which each row was shortened."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows."""
+
+    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co, FloatArray]]:
+        """Return blocks of at most ``size`` clipped rows, the targets of these rows, and their factors."""
+
+
+class RowOrLabelledBlocks(Protocol):
+    """Rows of bounded length, read in blocks, with targets if the records have them."""
+
+    def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
+        """Return blocks of at most ``size`` clipped rows, with the targets of these rows if there are any."""
+
+
+class CountBlocks(Protocol):
+    """Word counts of documents, read in blocks."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of words in the vocabulary."""
+
+    def blocks(self, size: int) -> Iterator[SparseCounts]:
+        """Return blocks of at most ``size`` documents; one with fewer than three words is a row of zeros."""
+
+
+class CodedBlocks(Protocol):
+    """Columns of a table, read in blocks."""
+
+    def coded_blocks(self, size: int) -> Iterator[FloatArray]:
+        """Return blocks of at most ``size`` records, one number per column.
+
+        A number is its place in the public range, from -1 to 1, a category the position of its level, and NaN a
+        missing value.
+        """
+
+
+class SubjectSeries(Protocol):
+    """Time series of several people, read one person at a time."""
+
+    def each_subject(self) -> Iterator[FloatArray]:
+        """Return the series of each subject, (time points, n_features), every time point clipped."""
+
+
+class HeldRecords(Protocol):
+    """What a site holds, as the trusted part sees it."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of protected units."""
+
+    @property
+    def n_invalid(self) -> int:
+        """Number of them that contribute nothing; known to the site alone."""
+
+    @property
+    def computed_on(self) -> str:
+        """Cluster inside the site on which totals are computed; empty for this process."""
+
+    def facts(self) -> PublicFacts:
+        """Return everything about these records that is public."""
+
+    def check_unchanged(self) -> None:
+        """Raise an error if the source no longer holds what was read first."""
+
+    def each_alone(self) -> Iterator[HeldRecords]:
+        """Return an iterator over protected units, each as records of its own: for code of other packages."""
+
+    def each_part(self, function: Callable[[HeldRecords], FloatArray]) -> Iterator[FloatArray] | None:
+        """Return what a function makes of each part, where records lie on a cluster; else None."""

@@ -1,0 +1,282 @@
+"""RECOVER at a site: Bonawitz et al. (2017) with secrets that belong to one round only.
+
+A site answers from its own state. Once a survivor set is settled, it reveals its own seeds and shares of the
+round keys of dropped sites; at that moment it overwrites the other kind of share, so that no later request can
+obtain both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+
+from dpcape.core.errors import ProtocolError
+from dpcape.core.secure_sum.fixed_point import check_words
+from dpcape.core.secure_sum.identity import Identity, verify
+from dpcape.core.secure_sum.keystream import masked
+from dpcape.core.secure_sum.links import Links
+from dpcape.core.secure_sum.masking import check_number
+from dpcape.core.secure_sum.messages import Offer, Opening, SeedShares
+from dpcape.core.secure_sum.offers import (
+    COVER,
+    KEY,
+    LARGEST_EPOCH,
+    SUM,
+    check_offers,
+    entry,
+    make_offer,
+    offer_body,
+    open_box,
+)
+from dpcape.core.secure_sum.round_keys import acceptance, pair_context, pair_key, self_key, statement
+from dpcape.core.secure_sum.sealed import Sealed
+from dpcape.core.secure_sum.site_epoch import SiteEpoch, SiteRound
+from dpcape.core.secure_sum.transcript import equal
+
+
+class Recover(Sealed):
+    """State of a site for RECOVER."""
+
+    __slots__ = ("_epoch", "_identity", "_last_epoch", "_links", "_offered", "_pinned")
+
+    def __init__(self, links: Links, identity: Identity, *, pinned: Mapping[str, bytes]) -> None:
+        self._links = links
+        self._identity = identity
+        self._pinned = dict(pinned)
+        self._last_epoch = -1
+        self._offered: tuple[Offer, bytearray] | None = None
+        self._epoch: SiteEpoch | None = None
+
+    def offer(self, epoch: int, *, n_rounds: int) -> Offer:
+        """Return an offer with fresh secrets; epoch numbers must increase, and the previous epoch ends."""
+        check_number(epoch, "epoch")
+        check_number(n_rounds, "n_rounds")
+        if epoch <= self._last_epoch:
+            raise ProtocolError(
+                f"epoch must increase; got {epoch} after {self._last_epoch}. An offer serves once: use a new number."
+            )
+        if not 1 <= n_rounds <= LARGEST_EPOCH:
+            raise ProtocolError(f"n_rounds must be in [1, {LARGEST_EPOCH}]; got {n_rounds}.")
+        self.forget()
+        self._last_epoch = epoch
+        self._offered = make_offer(self._links, self._identity, epoch=epoch, n_rounds=n_rounds)
+        return self._offered[0]
+
+    def forget(self) -> None:
+        """Overwrite the secrets of the epoch, and of an offer that was not accepted."""
+        if self._epoch is not None:
+            self._epoch.wipe_all()
+        if self._offered is not None:
+            secrets = self._offered[1]
+            secrets[:] = bytes(len(secrets))
+        self._epoch = self._offered = None
+
+    def accept(self, offers: Sequence[Offer]) -> bytes:
+        """Check the offers of the epoch's roster, keep the shares, return a signature of them; once per epoch."""
+        if self._offered is None:
+            raise ProtocolError(
+                "The offers were refused because this site has no open offer of its own: offers are accepted once, "
+                "after offer(). Start a new epoch."
+            )
+        (own, secrets), self._offered = self._offered, None
+        session_id = self._links.session_id
+        by_sender, epoch_digest = check_offers(
+            offers, config=self._links.config, session_id=session_id, pinned=self._pinned
+        )
+        mine = by_sender.get(own.sender)
+        if mine is None or not equal(offer_body(mine, session_id), offer_body(own, session_id)):
+            raise ProtocolError(
+                "The offers were refused because this site's own offer is missing or changed. The aggregator is at "
+                "fault."
+            )
+        peers = [name for name in self._links.graph.neighbours(own.sender) if name in by_sender]
+        self._epoch = SiteEpoch(
+            epoch_digest,
+            number=own.epoch,
+            n_rounds=own.n_rounds,
+            keys={name: offer.keys for name, offer in by_sender.items()},
+            secrets=secrets,
+            shares={name: open_box(self._links, by_sender[name]) for name in peers},
+        )
+        return self._identity.sign(acceptance(epoch_digest, own.sender))
+
+    def mask(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
+        """Return the vector to be summed, under its self-mask and the pair masks of the epoch's roster."""
+        check_words(vector, "vector")
+        with self._at(round) as (epoch, state):
+            if state.summed or state.statement:
+                raise ProtocolError(
+                    f"Round {round} accepts one summed vector, before signing; got a second or late one. Use a new "
+                    "round."
+                )
+            _bind(state, context)
+            state.summed = True
+            own = self._self_key(epoch, round, kind=SUM, size=vector.size)
+            pairs = self._pair_keys(epoch, round, size=vector.size, bound=context)
+            epoch.wipe_key(round)
+            plus = [key for peer, key in pairs.items() if peer > self._links.name]
+            minus = [key for peer, key in pairs.items() if peer < self._links.name]
+            return masked(vector, plus=[own, *plus], minus=minus)
+
+    def cover(self, vector: NDArray[np.uint64], *, round: int, context: bytes | None) -> NDArray[np.uint64]:
+        """Return the vector to be released by itself, under its own self-mask."""
+        check_words(vector, "vector")
+        with self._at(round) as (epoch, state):
+            if state.covered or state.statement:
+                raise ProtocolError(
+                    f"Round {round} accepts one covered vector, before signing; got a second or late one. Use a new "
+                    "round."
+                )
+            _bind(state, context)
+            state.covered = True
+            return masked(vector, plus=[self._self_key(epoch, round, kind=COVER, size=vector.size)])
+
+    def sign(self, survivors: Sequence[str], *, round: int, context: bytes) -> bytes:
+        """Return a signature of the one survivor set of a round, together with what was sent in it."""
+        with self._at(round) as (epoch, state):
+            if state.statement:
+                raise ProtocolError(
+                    f"Round {round} accepts one survivor set; got a second one. The aggregator is at fault."
+                )
+            names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
+            if self._links.name not in names:
+                raise ProtocolError(
+                    f"A survivor set must name the site it is sent to; {self._links.name} is missing. The aggregator "
+                    "is at fault."
+                )
+            self._links.graph.check_connected(names)
+            if not (state.summed or state.covered):
+                raise ProtocolError(
+                    f"The survivor set was not signed because this site sent no vector in round {round}. "
+                    "The aggregator is at fault."
+                )
+            if not isinstance(context, bytes):
+                raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
+            if state.bound is not None and state.bound != context:
+                raise ProtocolError(
+                    "The survivor set was not signed because context differs from that of the masked vectors. "
+                    "The aggregator is at fault."
+                )
+            sent = {"summed": state.summed, "covered": state.covered}
+            state.survivors = names
+            state.statement = statement(epoch.digest, round=round, **sent, context=context, survivors=names)
+            return self._identity.sign(state.statement)
+
+    def open(self, survivors: Sequence[str], *, round: int, signatures: Mapping[str, bytes]) -> Opening:
+        """Return the secrets that the signed survivor set requires, once threshold sites have signed it."""
+        with self._at(round) as (epoch, state):
+            self._check_open(state, survivors, signatures)
+            state.opened = True
+            dropped = set(epoch.keys).difference(state.survivors) if state.summed else set()
+            opening = Opening(
+                sender=self._links.name,
+                epoch=epoch.number,
+                round=round,
+                sum_seed=epoch.secret(round, SUM) if state.summed else b"",
+                cover_seed=epoch.secret(round, COVER) if state.covered else b"",
+                key_shares={name: epoch.share(name, round, KEY) for name in sorted(dropped) if epoch.holds(name)},
+            )
+            epoch.keep_seed_shares(round)
+            return opening
+
+    def open_missing(self, missing: Sequence[str], *, round: int) -> SeedShares:
+        """Return shares of the seeds of survivors that were lost after the set was signed."""
+        with self._at(round) as (epoch, state):
+            if not state.opened:
+                raise ProtocolError(
+                    f"Seed shares were refused because this site has not opened round {round}. Open the round first."
+                )
+            if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
+                raise ProtocolError(f"missing must be a list of site names; got {type(missing).__name__}. Pass names.")
+            names = sorted(set(missing))
+            if not set(names) <= set(state.survivors) - {self._links.name}:
+                raise ProtocolError(
+                    "Seed shares were refused because they are not all of other signed survivors. The aggregator is at "
+                    "fault."
+                )
+            held = [name for name in names if epoch.holds(name)]
+            return SeedShares(
+                sender=self._links.name,
+                epoch=epoch.number,
+                round=round,
+                sum_shares={name: epoch.share(name, round, SUM) for name in held if state.summed},
+                cover_shares={name: epoch.share(name, round, COVER) for name in held if state.covered},
+            )
+
+    @contextmanager
+    def _at(self, round: int) -> Iterator[tuple[SiteEpoch, SiteRound]]:
+        """Yield epoch and state of a round; a refusal inside makes the round unusable."""
+        check_number(round, "round")
+        epoch = self._epoch
+        if epoch is None:
+            raise ProtocolError("The message was refused because no epoch was accepted. Send offers first.")
+        state = epoch.at(round)
+        if state.spoiled:
+            raise ProtocolError(
+                f"Round {round} is unusable because a message in it was refused; its secrets are erased. Use a new "
+                "round."
+            )
+        try:
+            yield epoch, state
+        except BaseException:
+            state.spoiled = True
+            epoch.wipe(round)
+            raise
+
+    def _self_key(self, epoch: SiteEpoch, round: int, *, kind: int, size: int) -> bytes:
+        """Return the key of one of this site's self-masks."""
+        return self_key(epoch.secret(round, kind), kind, epoch_digest=epoch.digest, round=round, size=size)
+
+    def _pair_keys(self, epoch: SiteEpoch, round: int, *, size: int, bound: bytes | None) -> dict[str, bytes]:
+        """Return the mask keys shared with every neighbour in the epoch's roster."""
+        private = X25519PrivateKey.from_private_bytes(epoch.secret(round, KEY))
+        context = pair_context(epoch.digest, round=round, size=size, bound=bound)
+        return {
+            peer: pair_key(private, entry(epoch.keys[peer], round), names=(self._links.name, peer), context=context)
+            for peer in self._links.graph.neighbours(self._links.name)
+            if peer in epoch.keys
+        }
+
+    def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
+        """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
+        if not state.statement or state.opened:
+            raise ProtocolError(
+                "The opening was refused because this site has not signed a survivor set, or opened already: a round "
+                "is opened once. Use a new round."
+            )
+        if not isinstance(survivors, list | tuple) or tuple(survivors) != state.survivors:
+            raise ProtocolError(
+                "The opening was refused because the survivor set is not the signed one, sorted. The aggregator is at "
+                "fault."
+            )
+        if not isinstance(signatures, Mapping) or not set(signatures) <= set(state.survivors):
+            raise ProtocolError(
+                "The opening was refused because a signer is not a survivor. The aggregator is at fault."
+            )
+        others = {name: signature for name, signature in signatures.items() if name != self._links.name}
+        for name, signature in others.items():
+            if not verify(self._pinned[name], signature, state.statement):
+                raise ProtocolError(
+                    f"The opening was refused because site {name} has not signed the same set. Compare fingerprints "
+                    "with that site."
+                )
+        if len(others) + 1 < self._links.config.threshold:
+            raise ProtocolError(
+                f"The opening was refused because only {len(others) + 1} of {self._links.config.threshold} required "
+                "sites signed. Collect more signatures."
+            )
+
+
+def _bind(state: SiteRound, context: bytes | None) -> None:
+    """Bind a round to the context of its vectors; all its vectors must have the same."""
+    if context is not None and not isinstance(context, bytes):
+        raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
+    if (state.summed or state.covered) and state.bound != context:
+        raise ProtocolError(
+            "The vector was refused because all vectors of a round must have one context. Use a new round."
+        )
+    state.bound = context

@@ -1,0 +1,92 @@
+"""The total of a statistic over a site's records, as a site computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpcape.core.arrays import FloatArray
+from dpcape.core.enclosed import Contributor, Enclosed
+from dpcape.core.errors import ProtocolError
+from dpcape.core.facts import PublicFacts
+from dpcape.core.record_blocks import HeldRecords
+from dpcape.core.statistic import AnyStatistic, PublicValue, build, is_own
+
+
+def released_total(statistic: AnyStatistic, records: HeldRecords, contributor: Contributor | None = None) -> FloatArray:
+    """Return what leaves a site before noise: the packed total and, in the last place, the weighted number of records.
+
+    Only valid records count (:attr:`~dpcape.statistics.Extent.count_weight`). ``contributor`` runs the code of other
+    packages; without one it does not run.
+    """
+    if isinstance(statistic, Enclosed):
+        total, n_counted = statistic.counted_total(records, required(contributor))
+        return np.append(total, statistic.count_weight * n_counted)
+    n_valid = records.n_records - records.n_invalid
+    return np.append(total_of(statistic, records), statistic.count_weight * n_valid)
+
+
+def required(contributor: Contributor | None) -> Contributor:
+    """Return what runs code of other packages, or refuse: it never runs in a process that holds keys and a ledger."""
+    if contributor is None:
+        raise ProtocolError(
+            "The release was refused because this site runs no code of other packages. Ask its steward to allow the "
+            "package (dpcape site allow-analysis) and to start the site again, on Linux with Landlock."
+        )
+    return contributor
+
+
+def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
+    """Return the packed total.
+
+    Where records lie on a cluster, statistics of dpcape are computed there, part by part (:class:`PartTotal`).
+
+    A statistic that is not part of dpcape is given one record at a time, unless it declares itself vectorised. What
+    it returns is added with the roundings kept apart (Neumaier's sum), so that adding costs less than any order of
+    summation its author may have counted.
+    """
+    # Blocks of single precision count on the same order of additions, which workers of several kinds need not have.
+    if is_own(type(statistic)) and not statistic.assumption and not statistic.facts.is_single:
+        parts = records.each_part(PartTotal(statistic.name, statistic.facts, statistic.public))
+        if parts is not None:
+            return _added(parts, statistic.size)
+    if is_own(type(statistic)) or statistic.vectorised:
+        return statistic.total(records)
+    return _added((statistic.total(single) for single in records.each_alone()), statistic.size)
+
+
+@dataclass(frozen=True)
+class PartTotal:
+    """The total of a statistic over one part of a site's records; runs on the site's cluster.
+
+    A statistic is sent as its name and public arrays, and built there from installed code.
+
+    Adding the totals of parts stays within the rounding that the statistic counts. A part of n records has an error of
+    at most gamma_k n radius, where k, the roundings that a contribution passes through, grows with n; so all parts
+    together have at most gamma_k N radius with the k of N records. Neumaier's sum of the parts adds two roundings of
+    the total, 2 u N radius, and the counted 2 k u N radius exceeds gamma_k N radius by nearly k u N radius, k > 64.
+    """
+
+    name: str
+    facts: PublicFacts
+    public: Mapping[str, PublicValue]
+
+    def __call__(self, records: HeldRecords) -> FloatArray:
+        return build(self.name, self.facts, self.public).total(records)
+
+
+def _added(totals: Iterable[object], size: int) -> FloatArray:
+    """Return the sum of totals, the roundings kept apart (Neumaier's sum)."""
+    total, lost = np.zeros(size), np.zeros(size)
+    for found in totals:
+        part = np.asarray(found, dtype=np.float64)
+        if part.shape != total.shape:
+            # The site refuses a total of another size than was announced.
+            return part
+        added = total + part
+        lost += np.where(np.abs(total) >= np.abs(part), (total - added) + part, (part - added) + total)
+        total = added
+    result: FloatArray = total + lost
+    return result
