@@ -24,7 +24,7 @@ from dpcape.tables import NOT_ESTIMABLE, Table, interval
 from .estimator_case import EstimatorCase, all_estimators
 from .test_estimators import fitted
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpcape.errors.DpcapeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")
 ROOT = Path(__file__).parents[2]
 CASES = all_estimators()
 each_case = pytest.mark.parametrize("case", CASES, ids=str)

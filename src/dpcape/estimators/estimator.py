@@ -306,7 +306,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
         model.warnings_ = list(about["warnings"])
         model.uncertain_ = list(about["uncertain"])
-        model.assumptions_ = list(about["assumptions"])
+        model.assumptions_ = list(about.get("assumptions", []))
         model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about["verdicts"]]
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about["bounds_in"])
