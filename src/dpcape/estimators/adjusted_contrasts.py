@@ -230,7 +230,8 @@ class AdjustedContrasts(FederatedEstimator):
             for quantity, estimand, values, ends, error, noise, unit in (
                 (
                     "difference",
-                    f"in units of the outcome, {adjusted}, of values moved into their public ranges",
+                    f"in units of the outcome (a slope: per unit of the contrast), {adjusted}, of values moved into "
+                    "their public ranges",
                     self.effect_,
                     self.effect_interval_,
                     None,
@@ -239,7 +240,8 @@ class AdjustedContrasts(FederatedEstimator):
                 ),
                 (
                     "d",
-                    f"the difference in standard deviations of the outcome (Cohen's d), {adjusted}",
+                    f"the difference in standard deviations of the outcome (Cohen's d; a slope: per standard deviation "
+                    f"of the contrast), {adjusted}",
                     self.d_,
                     self.d_interval_,
                     self.standard_errors_,

@@ -253,7 +253,8 @@ class Correlation(MultiviewEstimator):
         pairs = Estimates(
             quantity="correlation",
             estimand="Pearson correlation of two columns in the population that these records are a sample of, of rows "
-            "as they were clipped: to a released radius that about 2% exceed or, with few records, to their bound",
+            "as they were clipped: to their bound and, unless there are few records, to a released radius that about "
+            "2% exceed",
             value=self.correlations_[above],
             low=low[above],
             high=high[above],

@@ -317,6 +317,8 @@ class TopicModel(ScoringEstimator):
             caption="The most probable words of each topic; its weight is in brackets.",
         )
         estimand = "probability of the word at any place of a document on the topic"
+        if self.n_words is not None:
+            estimand += ", among the words that were kept; 0 for the others"
         found = Section(
             title="Topics",
             estimates=(weights, grid("probability of the word", estimand, self.topics_, names, "topic")),
