@@ -145,6 +145,8 @@ def _intercepts(model: Regression, of_intercept: str) -> Iterator[Estimates]:
     if model.purpose != PREDICTION:
         ends = np.reshape(model.intercept_interval_, (2, len(groups)))
         noises = np.ravel(model.intercept_noise_scale_)
+    if not model.fit_intercept:
+        of_intercept = "given and not estimated, because the model has no intercept: the linear predictor"
     where = (
         "numbers are in the middle of their public ranges and no level applies" if known else "prepared columns are 0"
     )
