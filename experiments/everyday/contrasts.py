@@ -147,7 +147,7 @@ def run(cell: Cell, n_runs: int, first_seed: int = 1) -> dict[str, float]:
         truth = found.truth / within
         errors.append(model.d_ - truth)
         reference.append(d - truth)
-        p_values.append(model.p_)
+        p_values.append(model.p_values_)
         pooled_p.append(p)
         covered.append((model.d_interval_[0] <= truth) & (truth <= model.d_interval_[1]))
     return _figures(

@@ -120,8 +120,8 @@ def coverage(cell: Cell, runs: int) -> dict[str, Any]:
         model = fitted(followed(cell, np.random.default_rng([run, cell.n_records, 5])), cell, run)
         low, high = model.interval_
         hits += (low <= cell.effects) & (cell.effects <= high)
-        found += model.p_ <= 0.05
-        if np.isfinite(model.se_).all():
+        found += model.p_values_ <= 0.05
+        if np.isfinite(model.standard_errors_).all():
             widths.append(high - low)
         else:
             is_open += 1
@@ -144,7 +144,7 @@ def chance(cell: Cell, runs: int) -> dict[str, Any]:
     null = int(np.flatnonzero(cell.effects == 0)[0])
     for run in range(runs):
         model = fitted(followed(cell, np.random.default_rng([run, cell.n_records, 7])), cell, run)
-        found += int(model.p_[null] <= 0.05)
+        found += int(model.p_values_[null] <= 0.05)
     return {
         "cell": str(cell),
         "share": found / runs,
@@ -176,9 +176,9 @@ def size_cell(cell: Cell, runs: int) -> dict[str, Any] | None:
             return None
         model = fitted(data, cell, run)
         differences.append((model.coef_ - exact[0]) / exact[1])
-        is_open += not np.isfinite(model.se_).all()
-        if np.isfinite(model.se_).all():
-            widths.append(np.mean(model.se_ / exact[1]))
+        is_open += not np.isfinite(model.standard_errors_).all()
+        if np.isfinite(model.standard_errors_).all():
+            widths.append(np.mean(model.standard_errors_ / exact[1]))
     return {
         "cell": str(cell),
         "runs": runs,
@@ -217,7 +217,7 @@ def gbsg2(epsilon: float, runs: int) -> dict[str, Any] | None:
         "cell": f"gbsg2, {len(patients)} patients, eps {epsilon:g}",
         "runs": runs,
         "difference / SE": float(np.sqrt(np.mean(np.square(differences)))),
-        "open": float(np.mean([not np.isfinite(model.se_).all() for model in models])),
+        "open": float(np.mean([not np.isfinite(model.standard_errors_).all() for model in models])),
     }
 
 

@@ -74,7 +74,7 @@ def coverage(cell: Cell, runs: int) -> list[dict[str, Any]]:
         model = fitted(data, cell, run)
         here = float(np.average(means, weights=np.bincount(data["site"])))
         truths = (0.0, cell.tau, further, here)
-        ends = (model.interval_, model.tau_interval_, model.prediction_, model.pooled_interval_)
+        ends = (model.interval_, model.tau_interval_, model.prediction_interval_, model.pooled_interval_)
         for name, truth, interval in zip(FIGURES, truths, ends, strict=True):
             low, high = interval[:, 0]
             hits[name] += bool(low - 1e-12 <= truth <= high)

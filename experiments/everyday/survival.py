@@ -162,7 +162,7 @@ def differences(cell: Cell, runs: int, *, ratio: float = 1.0, unequal: bool = Fa
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DpcapeWarning)
             model = LogRank(by="arm", epsilon=cell.epsilon, delta=DELTA).fit(federation_of(data, cell, run))
-        found += model.p_value_ <= 0.05
+        found += model.p_values_ <= 0.05
     kind = f"hazard ratio {ratio:g}" + (", follow-up ends earlier in one arm" if unequal else "")
     about = {"cell": f"N{cell.n_records}, eps {cell.epsilon:g}, {cell.n_sites} sites, {kind}"}
     level = {"p_value": float(binom.sf(found - 1, runs, 0.05))} if ratio == 1 else {}

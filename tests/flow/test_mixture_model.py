@@ -112,7 +112,8 @@ def test_save_load_and_plots(X: Array, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.means_, model.means_)
     assert again.design_ == model.design_
     np.testing.assert_array_equal(again.transform(X[:5]), model.transform(X[:5]))
-    assert model.plot_means().get_xlabel() == "column"
+    labels = [label.get_text() for label in model.plot_means().get_yticklabels()]
+    assert labels == [f"component {at + 1}" for at in range(len(model.means_))]
     assert model.plot_strengths().get_xlabel() == "component"
     plt.close("all")
 

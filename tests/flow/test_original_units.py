@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from dpcape import (
     Exact,
     Federation,
     Independent,
-    JointICA,
     KMeans,
     LinearRegression,
     LogisticRegression,
@@ -235,19 +233,19 @@ def test_classes_are_predicted_as_they_are_at_the_sites(classes: list[object], k
 
 
 def test_figures_are_in_original_units_with_their_noise(regression: LinearRegression, components: PCA) -> None:
-    rows = {(row.quantity, row.name): row for row in regression.results().rows}
+    rows = {(row.quantity, row.name): row for row in regression.result().rows}
     age = rows["coefficient", "age"]
     assert (age.estimate, age.low, age.high) == pytest.approx(
         (regression.original_coef_[0], *regression.original_interval_[:, 0])
     )
     assert age.unit == "per years"
     assert rows["coefficient of the prepared column", "age"].estimate == pytest.approx(regression.coef_[0])
-    middle, zero = (row for row in regression.results().rows if row.quantity == "intercept")
+    middle, zero = (row for row in regression.result().rows if row.quantity == "intercept")
     assert zero.estimate == pytest.approx(regression.original_intercept_)
     # Nothing is said of how exact the intercept far outside the ranges is.
     assert np.isnan([zero.low, zero.high]).all()
     assert np.isfinite([middle.low, middle.high]).all()
-    moved = [row for row in components.results().rows if row.quantity == "loading, original units"]
+    moved = [row for row in components.result().rows if row.quantity == "loading, original units"]
     assert [row.unit for row in moved[:4]] == ["years", "kg", "", ""]
     assert [row.estimate for row in moved[:4]] == pytest.approx(components.original_components_[0])
 
@@ -261,33 +259,11 @@ def test_noise_of_figures_is_that_of_the_release() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DpcapeWarning)
             model = Mean(epsilon=1.0, delta=1e-6).fit(Federation(line, protocol=Independent()))
-        age = next(row for row in model.results().rows if (row.quantity, row.name) == ("mean", "age"))
+        age = next(row for row in model.result().rows if (row.quantity, row.name) == ("mean", "age"))
         noise.append(age.noise_sd)
         found.append(age.estimate)
     spread = np.std(found, ddof=1) / np.mean(noise)
     assert abs(spread - 1) < 4 / np.sqrt(2 * 59)
-
-
-def test_old_names_work_and_warn(components: PCA, tmp_path: Path) -> None:
-    with pytest.warns(FutureWarning, match="now called explained_variance_"):
-        assert components.explained_ is components.explained_variance_
-    with pytest.warns(FutureWarning, match="tolerance is now called tol"):
-        assert JointICA(2, epsilon=1.0, delta=1e-6, tolerance=0.5).get_params()["tol"] == 0.5
-    components.save(tmp_path / "new")
-    with np.load(tmp_path / "new.npz") as stored:
-        arrays = {name: stored[name] for name in stored}
-    about = json.loads(str(arrays.pop("about")))
-    del about["schemas_in"], about["widths_in"]
-    arrays["explained_"] = arrays.pop("explained_variance_")
-    np.savez(tmp_path / "old.npz", about=np.array(json.dumps(about)), **arrays)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        old = PCA.load(tmp_path / "old.npz")
-    assert np.array_equal(old.explained_variance_, components.explained_variance_)
-    assert old.schemas_in_ == (None,)
-    prepared = Schema.of(COLUMNS).apply(people(3))
-    assert np.array_equal(old.transform(prepared), components.transform(prepared))
-    assert old.results().rows
 
 
 def test_methods_name_columns_and_guarantee(regression: LinearRegression) -> None:

@@ -113,7 +113,7 @@ def test_d_of_an_outcome_that_hardly_varies_is_open() -> None:
         low, high = model.d_interval_[:, 0]
         assert low < 0.5
         assert np.isinf(high)
-        assert np.isnan(model.noise_scales_[1]) == np.isinf(model.se_)
+        assert np.isnan(model.d_noise_scale_) == np.isinf(model.standard_errors_)
 
 
 def test_noise_of_divisors_is_counted_as_fieller_does() -> None:

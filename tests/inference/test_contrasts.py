@@ -50,7 +50,7 @@ def test_without_noise_it_is_ordinary_least_squares() -> None:
     half = (model.effect_interval_[1] - model.effect_interval_[0]) / 2 / 1.96
     assert np.all(half > 0.98 * errors)
     assert np.all(half < 1.2 * errors)
-    assert set(np.flatnonzero(model.q_ <= 0.05)) >= set(np.flatnonzero(p_values < 1e-6))
+    assert set(np.flatnonzero(model.adjusted_p_values_ <= 0.05)) >= set(np.flatnonzero(p_values < 1e-6))
 
 
 def test_a_number_is_compared_by_its_slope() -> None:
@@ -88,7 +88,7 @@ def test_incomplete_records_are_left_out() -> None:
         for held in (everything, complete)
     ]
     assert models[0].n_complete_ == kept.sum() == models[1].n_complete_
-    for name in ("d_", "p_", "effect_interval_"):
+    for name in ("d_", "p_values_", "effect_interval_"):
         np.testing.assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
 
 
@@ -100,11 +100,11 @@ def test_what_noise_hides_is_not_known() -> None:
     federation = Federation(in_process({"all": records}, noise=Replay(1)), protocol=Independent())
     with pytest.warns(DpcapeWarning):
         model = GroupContrast("dx", "y", epsilon=0.1, delta=1e-5).fit(federation)
-    assert model.p_.tolist() == [1.0]
+    assert model.p_values_.tolist() == [1.0]
     assert np.isinf(model.d_interval_).all()
     assert np.isinf(model.effect_interval_).all()
     assert [verdict.word for verdict in model.verdicts_] == [NOT_DETERMINED]
-    assert "anything" in model.to_text()
+    assert "not estimable" in model.to_text()
 
 
 def test_findings_are_printed_and_written(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_findings_are_printed_and_written(tmp_path: Path) -> None:
     effects = [row for row in rows if row["quantity"] == "d"]
     assert [row["name"] for row in effects] == ["y0", "y4"]
     assert float(effects[0]["low"]) < float(effects[0]["estimate"]) < float(effects[0]["high"])
-    assert float(effects[0]["adjusted_p_value"]) == pytest.approx(model.q_[0])
+    assert float(effects[0]["adjusted_p_value"]) == pytest.approx(model.adjusted_p_values_[0])
     assert model.to_markdown().count("\n| y") == 2
     labels = [label.get_text() for label in model.plot_differences().get_yticklabels()]
     assert labels == ["y0", "y4"]

@@ -231,7 +231,7 @@ def test_columns_of_a_table_without_noise_are_those_of_numpy() -> None:
     levels = [data["arm"] == "old", *(data["stage"] == level for level in ("i", "ii", "iii"))]
     numbers = np.column_stack([data["dose"], data["age"], *levels]).astype(float)[kept]
     assert model.columns_.tolist() == ["dose", "age", "arm: old", "stage: i", "stage: ii", "stage: iii"]
-    assert model.complete_ == pytest.approx(kept.mean())
+    assert model.complete_share_ == pytest.approx(kept.mean())
     # About 2% of the rows are clipped.
     np.testing.assert_allclose(model.correlations_, np.corrcoef(numbers, rowvar=False), atol=0.02)
     np.testing.assert_allclose(model.mean_, numbers.mean(axis=0), rtol=0.02)

@@ -108,7 +108,7 @@ def test_without_noise_figures_are_those_of_the_means_of_sites() -> None:
     # Sampling of 2000 records at a site is small beside the spread of the sites.
     assert model.tau_[0] == pytest.approx(means.std(ddof=1), rel=0.02)
     assert model.i2_[0] > 0.98
-    assert model.prediction_[0, 0] < model.interval_[0, 0] < means.mean() < model.interval_[1, 0]
+    assert model.prediction_interval_[0, 0] < model.interval_[0, 0] < means.mean() < model.interval_[1, 0]
     # The interval for these sites is far shorter than the one for the wider population.
     assert np.diff(model.pooled_interval_[:, 0]) < 0.1 * np.diff(model.interval_[:, 0])
 
@@ -133,10 +133,10 @@ def test_figures_are_written_drawn_and_kept(tmp_path: Path) -> None:
 def test_nothing_is_claimed_where_noise_hides_the_sites() -> None:
     model = Heterogeneity("site", epsilon=0.1, delta=1e-5).fit(_federation(Independent(), 60, 1))
     assert np.isinf(model.interval_).all()
-    assert np.isinf(model.prediction_).all()
+    assert np.isinf(model.prediction_interval_).all()
     np.testing.assert_array_equal(model.tau_interval_[0], 0.0)
     assert np.isinf(model.tau_interval_[1]).all()
-    assert "unknown" in model.to_text()
+    assert "not estimable" in model.to_text()
     model.plot_sites()
 
 
@@ -191,14 +191,14 @@ def test_nothing_false_is_said_of_a_small_site_far_from_all_others() -> None:
     for seed in range(5):
         with pytest.warns(UtilityWarning, match="Values of 4 lie so far"):
             model = _of_sites([0.0, 0.0, 0.0, 0.0, 8.0], 0.3, [5000] * 4 + [100], seed)
-        assert np.isinf(model.site_intervals_[:, 4, 0]).all()
+        assert np.isinf(model.site_interval_[:, 4, 0]).all()
         assert np.isinf(model.interval_).all()
-        assert np.isinf(model.prediction_).all()
+        assert np.isinf(model.prediction_interval_).all()
         # The true means have a standard deviation of 3.6; that sites differ is still found.
         assert 0.7 < model.tau_interval_[0, 0] < 3.6
         assert np.isinf(model.tau_interval_[1, 0])
         assert model.verdicts_[0].word == "determined"
-        assert np.isfinite(model.site_intervals_[:, :4]).all()
+        assert np.isfinite(model.site_interval_[:, :4]).all()
 
 
 def test_the_mean_of_a_site_that_varies_more_than_others_is_covered() -> None:

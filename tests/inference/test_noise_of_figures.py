@@ -16,7 +16,7 @@ import pytest
 
 import dpcape
 from dpcape import Exact, Federation, Independent, LinearRegression, Replay, in_process, labelled, rows, table
-from dpcape.report.result import Result
+from dpcape.results import Row
 
 N = 6000
 N_DRAWS = 31
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[Callable[[], tuple[Any, Any]], tuple[str, ...]]] = {
 }
 
 
-def _stated(figures: Sequence[Result]) -> bool:
+def _stated(figures: Sequence[Row]) -> bool:
     """Tell whether all draws of a figure state noise, and none was moved to an end of its range."""
     return all(figure.noise_sd > 0 and figure.group != "missing" and figure.part != "missing" for figure in figures)
 
@@ -99,7 +99,7 @@ def test_figures_have_the_noise_that_results_state(name: str) -> None:
     make, quantities = CASES[name]
     model, records = make()
     drawn = [
-        model.fit(Federation(in_process({"lyon": records}, noise=Replay(seed)), protocol=Independent())).results().rows
+        model.fit(Federation(in_process({"lyon": records}, noise=Replay(seed)), protocol=Independent())).result().rows
         for seed in range(N_DRAWS)
     ]
     for quantity in quantities:
@@ -116,7 +116,7 @@ def test_figures_have_the_noise_that_results_state(name: str) -> None:
         assert 1 - 0.5 * room < np.mean(squares) < 1 + 0.7 * room, quantity
 
 
-def _is_public(figures: Sequence[Result]) -> bool:
+def _is_public(figures: Sequence[Row]) -> bool:
     """Tell whether a figure follows from the public number of records: it is cut off there."""
     return figures[0].quantity == "at risk" and (figures[0].group, figures[0].part) == ("all", "0")
 

@@ -211,7 +211,7 @@ def test_pooled_means_and_means_of_sites_of_records(epsilon: float) -> None:
         records = table({"site": site, "value": shifts[site] + rng.normal(0, 1, len(site))}, columns=columns)
         model = _fit(Heterogeneity("site", epsilon=epsilon, delta=DELTA), records, run, noise=True)
         pooled = _errors(shifts.mean(), model.pooled_[0], model.pooled_interval_[:, 0])
-        return np.append(pooled, _errors(shifts, model.site_means_[:, 0], model.site_intervals_[:, :, 0]))
+        return np.append(pooled, _errors(shifts, model.site_means_[:, 0], model.site_interval_[:, :, 0]))
 
     both = [found(run) for run in range(40)]
     _check(lambda run: both[run][:1], 40)

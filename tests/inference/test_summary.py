@@ -192,7 +192,7 @@ def test_the_table_is_written_in_every_form(tmp_path: Path) -> None:
     median = next(row for row in written if (row["name"], row["part"], row["group"]) == ("seen", "0.5", "new"))
     assert median["low"] <= median["estimate"] <= median["high"]
     assert median["estimate"].startswith("202")
-    assert ((model.intervals_[0] <= model.table_ + 1e-9) & (model.table_ <= model.intervals_[1] + 1e-9)).all()
+    assert ((model.interval_[0] <= model.table_ + 1e-9) & (model.table_ <= model.interval_[1] + 1e-9)).all()
 
 
 def test_names_with_marks_of_latex_and_markdown_stay_names() -> None:

@@ -188,7 +188,7 @@ def test_groups_cost_no_noise_and_a_horizon_cuts_the_curve() -> None:
     assert by.log_rank_[2] < 0.001
     assert by.at_risk_[0, 1:].sum() == pytest.approx(by.at_risk_[0, 0], abs=30)
     test = LogRank("arm", epsilon=1.0, delta=1e-5).fit(federation)
-    assert test.p_value_ < 0.001
+    assert test.p_values_ < 0.001
     assert test.observed_[1] > test.expected_[1]
 
 

@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, float]]] = {
     "Correlation-of-columns": (
         lambda e, d: Correlation(epsilon=e, delta=d, columns=["volume", "depth", "age", "dx", "scanner"]),
         _patients,
-        {"correlations_": 5e-2, "mean_": 5e-2, "complete_": 1e-2},
+        {"correlations_": 5e-2, "mean_": 5e-2, "complete_share_": 1e-2},
     ),
     "MassUnivariate": (
         lambda e, d: MassUnivariate("age", epsilon=e, delta=d, site="scanner", outcomes=["volume", "area", "depth"]),

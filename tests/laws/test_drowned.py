@@ -22,7 +22,7 @@ SETTINGS = ((0.01, 1e-9), (0.3, 1e-6))
 UNKNOWN = {
     ("Heterogeneity", "mean_"): "interval_",
     ("Heterogeneity", "pooled_"): "pooled_interval_",
-    ("Heterogeneity", "site_means_"): "site_intervals_",
+    ("Heterogeneity", "site_means_"): "site_interval_",
 }
 
 

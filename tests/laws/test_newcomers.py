@@ -370,10 +370,6 @@ def test_a_factor_release_refuses_meaningless_settings_in_words(name: str) -> No
 
 def test_a_factor_release_is_shown_with_its_settings_and_takes_numbers_only() -> None:
     assert repr(FactorRelease(3, random_state=1)) == "FactorRelease(n_factors=3, random_state=1)"
-    with pytest.warns(FutureWarning, match="random_state"):
-        assert FactorRelease(3, seed=1).get_params()["random_state"] == 1
-    with pytest.warns(FutureWarning, match="random_state"):
-        assert PrivateFactorModel(3, **BUDGET, seed=1).get_params()["random_state"] == 1
     for X, y in ((alone(rows(NUMBERS, bound=1.0)), None), (NUMBERS, ["a"] * 200), ([["a"]], None)):
         with pytest.raises(InvalidParameter, match="numbers"):
             FactorRelease(1).fit(X, y)

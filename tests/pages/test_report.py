@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import warnings
+from dataclasses import fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from click.testing import CliRunner
 from scipy.stats import chi2
 
 from dpcape import PCA, Correlation, Federation, Independent, in_process, rows
-from dpcape.analyses.registry import analyses, own_analyses
+from dpcape.analyses.registry import analyses
+from dpcape.charts import Forest, Weights, drawable, drawn_caption
 from dpcape.cli import main
 from dpcape.core.errors import DpcapeWarning, UtilityWarning
 from dpcape.core.noise import Replay
@@ -27,21 +29,20 @@ from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.pages.style import environment, stylesheet
 from dpcape.pages.svg import svg_of
 from dpcape.report import citations
-from dpcape.report.coefficient_plots import coefficient_plot, within
+from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import loadings, top_words
-from dpcape.report.loading_sections import maps
+from dpcape.report.drawing import picture_of
 from dpcape.report.map_plots import plot_slices
-from dpcape.report.model_sections import model_sections
-from dpcape.report.page import Picture, ReportSection, Table, write_page
+from dpcape.report.page import Picture, ReportSection, write_page
 from dpcape.report.plots import WAYS, curves
 from dpcape.report.release_plots import signal_bars
 from dpcape.report.release_sections import noise_length, noise_section
-from dpcape.report.result_figures import FIGURES
-from dpcape.report.results import HEADER
+from dpcape.results import Row
 from dpcape.runs.folder import RunFolder
 from dpcape.runs.in_process import run_in_process
 from dpcape.statistics.moments import second_moment
 from dpcape.study.study import Study
+from dpcape.tables import Table
 from dpcape_papers.experiments.curves import COLOURS as SCHEMES
 
 from .html_reader import Node, data_of, read_html
@@ -278,7 +279,7 @@ def check_files_people_open(run: RunFolder) -> None:
     content = json.loads((run.path / "results.json").read_text(encoding="utf-8"))
     assert written
     assert len(written) == len(content["results"])
-    assert {tuple(row) for row in written} == {HEADER}
+    assert {tuple(row) for row in written} == {tuple(entry.name for entry in fields(Row))}
     for row, entry in zip(written, content["results"], strict=True):
         assert row["quantity"] == entry["quantity"]
         if isinstance(entry["estimate"], float):
@@ -287,8 +288,8 @@ def check_files_people_open(run: RunFolder) -> None:
             assert entry["low"] <= entry["high"]
     model = run.model()
     assert model.to_csv() == (run.path / "results.csv").read_text(encoding="utf-8")
-    # In the order of the description, each of its kinds of figures is there.
-    assert all(name in FIGURES for name in model.analysis.results)
+    assert all(row["estimand"] for row in written)
+    assert content["assumptions"] == list(model.result().assumptions)
     assert content["guarantee"] == model.guarantee_.sentence()
     methods = (run.path / "methods.md").read_text(encoding="utf-8")
     n_records = sum(site.n_records for site in model.guarantee_.sites.values())
@@ -302,7 +303,8 @@ def check_files_people_open(run: RunFolder) -> None:
 def check_what_figures_rest_on(run: RunFolder, content: dict[str, Any], methods: str) -> None:
     """Check that the console, the results, the report and the methods print what the figures rest on."""
     model = run.model()
-    rests_on = list(model.assumptions_)
+    rests_on = list(model.result().assumptions)
+    assert set(model.assumptions_) <= set(rests_on)
     assert content["assumptions"] == rests_on
     printed = CliRunner().invoke(main, ["report", str(run.path)])
     assert printed.exit_code == 0, printed.output
@@ -310,16 +312,10 @@ def check_what_figures_rest_on(run: RunFolder, content: dict[str, Any], methods:
     for text in rests_on:
         assert text in methods
         assert text in printed.output
-        assert f"{text[0].upper()}{text[1:]}." in page
+        assert f"Assumed: {text}." in page
     # Those with a mean to subtract, or with intervals that assume something, say so.
     says = isinstance(model, SiteAdjusted | Regression) and not isinstance(model, Correlation)
-    assert bool(rests_on) is (says and getattr(model, "purpose", "") != "prediction")
-
-
-def test_every_analysis_declares_its_figures() -> None:
-    for name, described in own_analyses().items():
-        assert described.results or not described.in_studies, name
-        assert set(described.results) <= set(FIGURES), name
+    assert bool(model.assumptions_) is (says and getattr(model, "purpose", "") != "prediction")
 
 
 @pytest.mark.parametrize("label", sorted(KINDS))
@@ -464,15 +460,14 @@ def test_maps_are_drawn_on_a_mask() -> None:
     generator = np.random.default_rng(7)
     mixing = generator.normal(size=(int(inside.sum()), 7))
 
-    class Model:
-        mixing_ = mixing
-
-    section = maps(Model(), [], inside)
-    assert section is not None
-    assert "Slices of the mask" in section.pictures[0].alt
-    plain = maps(Model(), [], np.ones((2, 2, 2), dtype=bool))
-    assert plain is not None
-    assert "Heat map" in plain.pictures[0].alt
+    chart = Weights(values=mixing.T, names=[str(at) for at in range(24)], row="source", may_be_image=True)
+    assert "Slices of the mask" in picture_of(chart, inside).alt
+    assert "Heat map" in picture_of(chart, np.ones((2, 2, 2), dtype=bool)).alt
+    assert "Images of 7 sources" in picture_of(chart, shape=(4, 6)).alt
+    assert "Slices" in picture_of(chart, shape=(2, 3, 4)).alt
+    # Where columns are pixels by the analysis itself, no study needs to say so; others are never taken for images.
+    assert "Slices" in picture_of(replace(chart, inside=inside, may_be_image=False)).alt
+    assert "Heat map" in picture_of(replace(chart, may_be_image=False), inside).alt
     image = plot_slices(mixing, inside).get_images()[0].get_array()
     assert image is not None
     # Seven sources in rows of five slices, each 5 wide and 6 high; every drawn slice holds its map's largest value.
@@ -634,13 +629,12 @@ def test_intervals_name_their_level_and_say_when_some_are_left_out(tmp_path: Pat
     assert "95% interval" in [node.text for node in page.all("th")]
     assert "95% intervals" in page.text
     assert "are drawn" not in page.text
-
-    class Model:
-        analysis = None
-        coef_ = np.arange(31.0)
-
-    (section,) = model_sections(Model(), [])
-    assert section.pictures[0].caption == "The 30 largest of 31 are drawn."
+    names = [str(at) for at in range(31)]
+    drawn = picture_of(
+        Forest(values=np.arange(31.0), interval=None, names=names, label="coefficient", caption=drawn_caption(31))
+    )
+    assert drawn.caption == "The 30 largest of 31 are drawn."
+    assert len(drawn.figure.axes[0].get_yticklabels()) == 30
     plt.close("all")
 
 
@@ -661,7 +655,7 @@ def test_short_cells_are_kept_on_one_line() -> None:
 def test_open_intervals_end_in_arrows() -> None:
     """An interval that is not known to end is not drawn as if it did, nor one that ends far away."""
     values = np.array([0.5, -0.2, 0.1])
-    ends = within(np.array([[0.1, -np.inf, -0.3], [40.0, 0.1, 0.4]]), values, 3.0)
+    ends = drawable(np.array([[0.1, -np.inf, -0.3], [40.0, 0.1, 0.4]]), values, 3.0)
     assert np.isinf(ends).tolist() == [[False, True, False], [True, False, False]]
     axes = coefficient_plot(values, ends, ["a", "b", "c"])
     arrows = {line.get_marker(): line.get_xydata() for line in axes.lines if line.get_marker() in {"<", ">"}}

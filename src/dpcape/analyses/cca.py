@@ -146,8 +146,6 @@ CCA = Analysis(
         ),
     ),
     measure="correlation_of_noise",
-    sections=("correlations", "x_directions", "y_directions", "x_loadings", "y_loadings"),
-    results=("canonical_correlations", "x_weights", "y_weights", "x_loadings", "y_loadings"),
     audit=(
         AuditCase("cca", {"n_components": 1}, "views", 4),
         AuditCase("uncentred-cca", {"n_components": 1, "center": False}, "views", 4),

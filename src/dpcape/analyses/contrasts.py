@@ -183,8 +183,6 @@ _SHARED = {
     },
     "schedule": _schedule,
     "measure": "noise_of_contrasts",
-    "sections": ("contrasts",),
-    "results": ("contrasts",),
     "standing": VERIFIED,
     "reason": "the diameters are proved at DesignMoments and ResidualProducts, for any residualiser",
     "reference": "docs/analyses/contrasts.md",

@@ -94,8 +94,6 @@ CORRELATION = Analysis(
         Variant("correlation-as-given", "Correlations of columns as given", fixed={"scale": "none"}),
     ),
     measure="noise_of_correlations",
-    sections=("correlation_matrix",),
-    results=("correlation_matrix",),
     audit=(
         AuditCase("correlation", {}, "rows", 3),
         AuditCase("correlation-as-given", {"scale": "none"}, "rows", 3),

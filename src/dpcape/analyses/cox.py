@@ -96,8 +96,6 @@ COX = Analysis(
     schedule=_schedule,
     variants=(Variant("cox", "Hazard ratios (Cox)", ("n_covariates",), yardstick=RADIUS),),
     measure="noise_of_hazard_ratios",
-    sections=("hazard_ratios",),
-    results=("hazard_ratios",),
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
     standing=VERIFIED,
     reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",

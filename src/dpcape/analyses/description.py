@@ -195,10 +195,6 @@ class Analysis:
         Variants that can be planned.
     measure : str
         Name of its expected error or noise measure (``planning.measures``).
-    sections : tuple of str
-        Names of the sections of its report (``report.model_sections``).
-    results : tuple of str
-        Names of the figures of its ``results.csv`` (``report.result_figures``).
     audit : tuple of AuditCase
         Instances for ``dpcape audit``.
     facts : tuple of Parameter
@@ -233,8 +229,6 @@ class Analysis:
     most_views: int = MOST_VIEWS
     variants: tuple[Variant, ...] = ()
     measure: str = ""
-    sections: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
     derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None

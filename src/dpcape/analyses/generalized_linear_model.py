@@ -126,8 +126,6 @@ GENERALIZED_LINEAR_MODEL = Analysis(
         _variant(MULTINOMIAL, "classes", 3, ("n_classes",)),
     ),
     measure="noise_of_scores",
-    sections=("coefficients",),
-    results=("coefficients",),
     audit=(
         AuditCase("gaussian-model", {"family": GAUSSIAN}, "response", 3),
         AuditCase("logistic-model", {"family": LOGISTIC}, "two_classes", 3),

@@ -79,8 +79,6 @@ HARMONISE = Analysis(
     schedule=lambda p: moments_by_site(p, FIRST_SHARE),
     variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
     measure="noise_of_locations",
-    sections=("sites",),
-    results=("sites",),
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
     standing=VERIFIED,
     reason=MOMENTS_PROVED,

@@ -41,8 +41,6 @@ HETEROGENEITY = Analysis(
     schedule=lambda p: moments_by_site(p, POOLED_SHARE),
     variants=(Variant("heterogeneity", "Random effects over sites", ("n_sites",), yardstick=ONE_RECORD),),
     measure="noise_of_locations",
-    sections=("heterogeneity",),
-    results=("heterogeneity",),
     audit=(AuditCase("heterogeneity", {"site": "third"}, "table", 4),),
     standing=VERIFIED,
     reason=MOMENTS_PROVED,

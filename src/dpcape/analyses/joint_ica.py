@@ -315,8 +315,6 @@ JOINT_ICA = Analysis(
         ),
     ),
     measure="noise_of_rotation",
-    sections=("maps",),
-    results=("maps",),
     audit=(
         AuditCase("joint-ica", {"n_components": 2}, "time_points", 2),
         AuditCase("joint-ica-maps", {"n_components": 2, "basis": _SMALL, "maps": True}, "time_points", 4),

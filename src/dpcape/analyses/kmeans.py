@@ -108,8 +108,6 @@ KMEANS = Analysis(
     schedule=_schedule,
     variants=(Variant("kmeans", "Clusters", ("n_clusters", "n_iter"), note=_NOTE),),
     measure="noise_of_centres",
-    sections=("sizes", "centres"),
-    results=("shares", "centres"),
     audit=(
         AuditCase("kmeans", {"n_clusters": 2, "n_iter": 3, "init": ((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0))}, "rows", 3),
         AuditCase("clipped-kmeans", {"n_clusters": 2, "n_iter": 2, "clip": (0.9, 0.05)}, "rows", 3),

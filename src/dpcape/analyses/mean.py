@@ -42,8 +42,6 @@ MEAN = Analysis(
     schedule=_schedule,
     variants=(Variant("mean", "Mean", yardstick=BOUND),),
     measure="noise_of_mean",
-    sections=("means",),
-    results=("means",),
     audit=(
         AuditCase("mean", {}, "rows", 3),
         AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3),

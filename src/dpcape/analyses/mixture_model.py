@@ -116,8 +116,6 @@ MIXTURE_MODEL = Analysis(
         ),
     ),
     measure="noise_of_row_moments",
-    sections=("component_means", "strengths"),
-    results=("component_weights", "component_means"),
     audit=(
         AuditCase("mixture-model", {"n_components": 2, "noise_variance": 0.01}, "rows", 3),
         AuditCase("mixture-model-by-steps", {"n_components": 2, "noise_variance": 0.01, "n_iter": 2}, "rows", 3),

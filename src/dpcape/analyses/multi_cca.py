@@ -56,8 +56,6 @@ MULTI_CCA = Analysis(
         ),
     ),
     measure="correlation_of_noise",
-    sections=("shared_correlations", "view_directions"),
-    results=("mean_correlations", "view_pairs", "view_weights"),
     audit=(
         AuditCase("multi-cca", {"n_components": 1}, "three_views", 6),
         AuditCase("uncentred-multi-cca", {"n_components": 1, "center": False}, "three_views", 6),

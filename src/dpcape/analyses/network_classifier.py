@@ -113,8 +113,6 @@ NETWORK_CLASSIFIER = Analysis(
         ),
     ),
     measure="noise_of_gradients",
-    sections=("hidden_units",),
-    results=("hidden_units", "output_units"),
     audit=(
         AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
         # A clip that gradients of a few rounds reach: a longer one leaves part of the sensitivity unused.

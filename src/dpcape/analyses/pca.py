@@ -115,8 +115,6 @@ PCA = Analysis(
         ),
     ),
     measure="energy_lost",
-    sections=("spectrum", "components"),
-    results=("eigenvalues", "loadings"),
     audit=(
         AuditCase("pca", {"n_components": 1}, "rows", 3),
         AuditCase("uncentred-pca", {"n_components": 1, "center": False}, "rows", 3),

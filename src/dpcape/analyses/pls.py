@@ -40,8 +40,6 @@ PLS = Analysis(
         ),
     ),
     measure="covariance_of_noise",
-    sections=("covariances", "x_directions", "y_directions"),
-    results=("covariances", "x_weights", "y_weights"),
     audit=(
         AuditCase("pls", {"n_components": 1}, "views", 4),
         AuditCase("uncentred-pls", {"n_components": 1, "center": False}, "views", 4),

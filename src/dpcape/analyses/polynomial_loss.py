@@ -56,8 +56,6 @@ POLYNOMIAL_LOSS = Analysis(
         ),
     ),
     measure="noise_of_coefficients",
-    sections=("coefficients",),
-    results=("coefficients",),
     audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
     standing=VERIFIED,
     reason=f"{JOINT_DEGREES} (built-in losses)",

@@ -208,8 +208,6 @@ LINEAR_REGRESSION = Analysis(
     schedule=_linear,
     variants=_variants("linear-regression", "Linear regression"),
     measure="variance_lost",
-    sections=("coefficients",),
-    results=("coefficients",),
     audit=(
         AuditCase("linear-regression", {}, "response", 3),
         AuditCase("linear-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "response", 3),
@@ -239,8 +237,6 @@ LOGISTIC_REGRESSION = Analysis(
     schedule=_logistic,
     variants=_variants("logistic-regression", "Logistic regression", 2),
     measure="variance_lost",
-    sections=("coefficients",),
-    results=("coefficients",),
     audit=(
         AuditCase("logistic-regression", {}, "two_classes", 3),
         AuditCase("logistic-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "two_classes", 3),

@@ -158,8 +158,6 @@ SUMMARY = Analysis(
     schedule=_schedule,
     variants=(Variant("summary", "Summary (Table 1)", ("n_groups",), yardstick=RADIUS),),
     measure="noise_of_sizes",
-    sections=("table_one",),
-    results=("table_one",),
     audit=(
         AuditCase("summary", {"by": ("group",), "bins": 4}, "table", 4),
         AuditCase("summary-without-groups", {"bins": 8, "columns": ("first", "third")}, "table", 4),

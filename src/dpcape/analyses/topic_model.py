@@ -119,8 +119,6 @@ TOPIC_MODEL = Analysis(
         ),
     ),
     measure="noise_of_word_moments",
-    sections=("topics", "strengths"),
-    results=("component_weights", "topics"),
     audit=(AuditCase("topic-model", {"n_components": 2}, "documents", 3),),
     standing=VERIFIED,
     reason=SYMMETRIC_MOMENTS,

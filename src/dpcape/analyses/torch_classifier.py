@@ -51,7 +51,6 @@ TORCH_CLASSIFIER = Analysis(
         SEED,
     ),
     schedule=_schedule,
-    results=("module_weights",),
     standing=CONDITIONAL,
     reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
     reference="docs/analyses/network.md",

@@ -27,10 +27,11 @@ from dpcape.metrics import captured_ratio
 from dpcape.pages.numbers import round_up
 from dpcape.postprocessing.verdicts import Verdict
 from dpcape.records import rows, views
-from dpcape.report.page import Picture, ReportSection, Table, write_page
+from dpcape.report.page import Picture, ReportSection, write_page
 from dpcape.report.plots import curves, images, scatter, scree
 from dpcape.report.release_sections import noise_section
 from dpcape.site.in_process import in_process
+from dpcape.tables import Table
 
 SITES = ("lima", "lyon", "oslo", "rome")
 EPSILONS = (0.3, 1.0, 3.0, 10.0)

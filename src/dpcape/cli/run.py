@@ -81,8 +81,6 @@ def _default_folder(study: Study, rehearse: bool) -> Path:
 
 
 def _show(folder: RunFolder, as_json: bool) -> None:
-    from dpcape.report.assumptions import assumption_lines, assumptions_of
-
     guarantee, model = folder.guarantee(), folder.model()
     verdicts = model.verdicts_
     if as_json:
@@ -90,7 +88,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
             "run": str(folder.path),
             "rehearsal": folder.is_rehearsal,
             "guarantee": guarantee,
-            "assumptions": list(assumptions_of(model)),
+            "assumptions": list(model.result().assumptions),
             "verdicts": [asdict(verdict) for verdict in verdicts],
         }
         click.echo(json.dumps(result))
@@ -99,10 +97,7 @@ def _show(folder: RunFolder, as_json: bool) -> None:
         click.echo("Rehearsal on synthetic records: no data file was opened, nothing was charged.")
     if sys.stdout.isatty():
         _print_card(folder)
-    found = model.results()
-    # Some analyses have a table of their own, as papers print it.
-    own = [model.to_text(), *assumption_lines(found.assumptions)] if hasattr(model, "to_text") else []
-    click.echo("\n".join(own) or found.to_text())
+    click.echo(model.to_text())
     _print_verdicts(verdicts)
     click.echo(f"Guarantee: {guarantee['sentence']}")
     click.echo(f"Figures: {folder.path / 'results.csv'}, results.json; methods for a paper: methods.md")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
+from dpcape.charts import Forest, drawable
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicColumn, PublicFacts
@@ -33,11 +33,14 @@ from dpcape.postprocessing.ratio_intervals import (
     of_inverse_deviation,
     ratio_interval,
 )
-from dpcape.postprocessing.verdicts import of_discoveries
-from dpcape.report.coefficient_plots import coefficient_plot, within
-from dpcape.report.contrast_table import contrast_markdown, contrast_text
+from dpcape.postprocessing.verdicts import LEVEL, of_discoveries
+from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.adjusted_products import DesignMeans, DesignMoments, ProductMeans, ResidualProducts
 from dpcape.statistics.cells import CATEGORY
+from dpcape.tables import Table, interval, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Half of the length of the coded range, from -1 to 1, in whose units places are.
 _STEP_OF_LEVELS = 2.0
@@ -57,26 +60,28 @@ class AdjustedContrasts(FederatedEstimator):
         "effect_interval_",
         "d_",
         "d_interval_",
-        "se_",
-        "p_",
-        "q_",
+        "standard_errors_",
+        "p_values_",
+        "adjusted_p_values_",
         "sd_",
         "contrast_",
         "n_complete_",
         "noise_part_",
         "farthest_",
-        "noise_scales_",
+        "effect_noise_scale_",
+        "d_noise_scale_",
     )
     outcomes_: AnyArray
     effect_: FloatArray
     effect_interval_: FloatArray
     d_: FloatArray
     d_interval_: FloatArray
-    se_: FloatArray
-    p_: FloatArray
-    q_: FloatArray
+    standard_errors_: FloatArray
+    p_values_: FloatArray
+    adjusted_p_values_: FloatArray
     sd_: FloatArray
-    noise_scales_: FloatArray
+    effect_noise_scale_: FloatArray
+    d_noise_scale_: FloatArray
     contrast_: str
     n_complete_: float
     noise_part_: float
@@ -189,38 +194,122 @@ class AdjustedContrasts(FederatedEstimator):
         divisor = of_divisor(divided / left * reach) & of_deviation(deviation * reach)
         self.d_interval_ = ratio_interval(self.d_, effect * reach, divisor & of_inverse_deviation(factor * reach))
         own = np.hypot(to_d * slopes.noise / left, _part(self.d_, np.hypot(deviation, factor)))
-        self.se_ = np.nan_to_num(np.hypot(sampled, own), nan=np.inf, posinf=np.inf)
-        self.noise_scales_ = np.array([slopes.noise * per_unit, np.where(np.isfinite(own), own, np.nan)])
-        self.p_, self.q_ = slopes.p, false_discovery_rates(slopes.p)
+        self.standard_errors_ = np.nan_to_num(np.hypot(sampled, own), nan=np.inf, posinf=np.inf)
+        self.effect_noise_scale_ = slopes.noise * per_unit
+        self.d_noise_scale_ = np.where(np.isfinite(own), own, np.nan)
+        self.p_values_, self.adjusted_p_values_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges
         self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)
         self.contrast_ = _in_words(contrast)
         self.n_complete_, self.noise_part_ = fitted.n_complete, slopes.noise_part
         self.farthest_ = fitted.length / math.sqrt(len(outcomes))
         names = [f"difference in {column.name}" for column in outcomes]
-        self.verdicts_ = of_discoveries(names, self.q_, *self.d_interval_)
+        self.verdicts_ = of_discoveries(names, self.adjusted_p_values_, *self.d_interval_)
 
-    def to_text(self) -> str:
-        """Return the table as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return contrast_text(self)
+    def _result(self) -> Result:
+        many = "s of the outcomes (root mean square)" if len(self.outcomes_) > 1 else ""
+        adjusted = "adjusted for sites and covariates as far as they are named"
+        names = [str(name) for name in self.outcomes_]
+        difference, d = (
+            Estimates(
+                quantity=quantity,
+                estimand=estimand,
+                names=names,
+                parts=str(self.contrast_),
+                value=values,
+                low=ends[0],
+                high=ends[1],
+                standard_error=error,
+                noise=noise,
+                p_value=self.p_values_,
+                adjusted=self.adjusted_p_values_,
+                unit=unit,
+                confidence=self.confidence,
+                n=self.n_complete_,
+            )
+            for quantity, estimand, values, ends, error, noise, unit in (
+                (
+                    "difference",
+                    f"in units of the outcome (a slope: per unit of the contrast), {adjusted}, of values moved into "
+                    "their public ranges",
+                    self.effect_,
+                    self.effect_interval_,
+                    None,
+                    self.effect_noise_scale_,
+                    [self.unit_of(name) for name in names],
+                ),
+                (
+                    "d",
+                    f"the difference in standard deviations of the outcome (Cohen's d; a slope: per standard deviation "
+                    f"of the contrast), {adjusted}",
+                    self.d_,
+                    self.d_interval_,
+                    self.standard_errors_,
+                    self.d_noise_scale_,
+                    "",
+                ),
+            )
+        )
+        notes = (
+            "q is the rate of false discoveries over the outcomes (Benjamini and Hochberg); intervals allow for one "
+            f"outcome. Noise of privacy is {100 * self.noise_part_:.0f}% of the variance.",
+            f"Records more than {self.farthest_:.2g} standard deviations from the mean{many} weigh less: what only a "
+            "few extreme records differ by is estimated too small.",
+        )
+        return Result(
+            (
+                Section(
+                    title="Adjusted differences",
+                    estimates=(difference, d),
+                    tables=(self._table(),),
+                    charts=(self._forest(),),
+                    notes=notes,
+                ),
+            ),
+            (
+                "what noise leaves of a site or covariate in the comparison moves an outcome by "
+                f"{self.assumed_effect:g} standard deviations at most (assumed_effect)",
+            ),
+        )
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        check_is_fitted(self, "guarantee_")
-        return contrast_markdown(self)
+    def _table(self) -> Table:
+        """Return one row per outcome; of many, those of the smallest p-values, in the order of the columns."""
+        places = np.arange(len(self.outcomes_))
+        cut = ""
+        if len(places) > SHOWN:
+            places = np.sort(np.argsort(self.p_values_, kind="stable")[:SHOWN])
+            cut = f"The {SHOWN} of {len(self.outcomes_)} outcomes with the smallest p-values; results.csv has all."
+        rows = [
+            [
+                str(self.outcomes_[at]),
+                short(float(self.effect_[at]), 3),
+                short(float(self.d_[at]), 3),
+                interval(*self.d_interval_[:, at].tolist(), decimals=2),
+                short(float(self.p_values_[at]), 2),
+                short(float(self.adjusted_p_values_[at]), 2),
+            ]
+            for at in places
+        ]
+        return Table(["outcome", "difference", "d", f"{100 * self.confidence:g}% interval of d", "p", "q"], rows, cut)
+
+    def _forest(self) -> Forest:
+        discoveries = int(np.count_nonzero(self.adjusted_p_values_ <= LEVEL))
+        return Forest(
+            values=self.d_,
+            interval=drawable(self.d_interval_, self.d_, 3.0),
+            names=[str(name) for name in self.outcomes_],
+            label=f"d, with {100 * self.confidence:g}% interval",
+            alt=f"Forest plot of {len(self.d_)} differences; {discoveries} are discoveries at q of at most {LEVEL:g}.",
+            caption="Intervals cover sampling and noise; an arrow says that one goes on. Of many outcomes, those with "
+            "the largest d are drawn.",
+        )
 
     def plot_differences(self, ax: Axes | None = None, *, largest: int = 30) -> Axes:
         """Draw d with its interval for every outcome, or for those with the largest (forest plot)."""
+        from dpcape.report.drawing import draw
+
         check_is_fitted(self, "guarantee_")
-        return coefficient_plot(
-            self.d_,
-            within(self.d_interval_, self.d_, 3.0),
-            [str(name) for name in self.outcomes_],
-            ax,
-            largest=largest,
-            label=f"d, with {100 * self.confidence:g}% interval",
-        )
+        return draw(self._forest(), ax, largest=largest)
 
 
 def _part(whole: FloatArray, relative: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,8 +16,10 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.scaling import scaling_used
 from dpcape.analyses.wide import views_in_bases
+from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray
-from dpcape.estimators.multiview import TwoViewEstimator
+from dpcape.estimators.multiview import PAIR_TESTS, TwoViewEstimator, noise_level
+from dpcape.estimators.reported import grid, weights_section
 from dpcape.estimators.wide_moments import maps_or_warned
 from dpcape.estimators.wide_views import reduced_views, released_maps, released_views
 from dpcape.federation.allowance import Allowance
@@ -29,7 +32,8 @@ from dpcape.postprocessing.component_tests import (
 )
 from dpcape.postprocessing.eigen import canonical_pairs, signed, spectra_of, whitened_cross
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
-from dpcape.statistics.bases import as_view_bases
+from dpcape.results import Estimates, Result, Section
+from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.view_bases import SideBySide
 
@@ -243,10 +247,82 @@ class CCA(TwoViewEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
+    def _result(self) -> Result:
+        about = ", around zero: means are not subtracted"
+        if self._is_centred:
+            about = ", within sites" if self.adjust else ""
+        values = Estimates(
+            quantity="canonical correlation",
+            estimand="canonical correlation of the two views, of rows as they were clipped, with variances of the "
+            f"views not below their noise{about}",
+            names=numbered("pair", len(self.correlations_)),
+            value=self.correlations_,
+            p_value=self.p_values_,
+        )
+        level = noise_level("canonical correlation", "views", self.noise_level_)
+        tested = "Scores of individual records are not drawn, because they were not released."
+        title = "Canonical correlations"
+        strength = Section(title=title, estimates=(values, level), charts=(self._bars(),), notes=(PAIR_TESTS, tested))
+        estimand = "weight of the column in the canonical variate of its view, which has variance one"
+        bases = (
+            [None, None]
+            if self.basis is None
+            else [None if is_no_basis(part) else as_basis(part) for part in self.basis]
+        )
+        weights = [
+            self._weights_of(own, original, second=bool(view), estimand=estimand)
+            for view, (own, original) in enumerate(
+                ((self.x_weights_, self.original_x_weights_), (self.y_weights_, self.original_y_weights_))
+            )
+        ]
+        loadings = [
+            self._loadings_of(own, view, bases[view]) for view, own in enumerate((self.x_loadings_, self.y_loadings_))
+        ]
+        # Weights of a view in a public basis are a matter of that basis: its loadings are drawn. Figures of both are
+        # listed, weights before loadings.
+        listed = [
+            section if basis is None else replace(section, tables=(), charts=())
+            for section, basis in zip(weights, bases, strict=True)
+        ]
+        drawn = [
+            section if basis is not None else replace(section, tables=(), charts=())
+            for section, basis in zip(loadings, bases, strict=True)
+        ]
+        return Result((strength, *listed, *drawn))
+
+    def _loadings_of(self, loadings: FloatArray, view: int, basis: Basis | None) -> Section:
+        """Return the section about the loadings of a view."""
+        which = ("first", "second")[view]
+        names = self._names(len(loadings), view * len(self.x_weights_))
+        estimand = (
+            "covariance of the prepared column with the canonical variate of its own view, of rows as they were clipped"
+        )
+        part = grid(f"loading, {which} view", estimand, loadings.T, names, "pair")
+        notes: tuple[str, ...] = ()
+        if basis is not None:
+            notes = (
+                f"{int(self.n_kept_[view])} columns of the basis are used; it leaves out "
+                f"{float(self.left_out_[view]):.4g} of the mean squared length of a row of the view.",
+            )
+        inside = None if basis is None else basis.inside
+        title = f"Loadings of the {which} view"
+        return weights_section(title, (part,), loadings.T, names, "pair", inside=inside, notes=notes)
+
+    def _bars(self) -> Bars:
+        listed = ", ".join(f"{value:.2f}" for value in self.correlations_)
+        return Bars(
+            values=self.correlations_,
+            label="canonical correlation",
+            row="pair",
+            level=self.noise_level_,
+            top=1.0,
+            alt=f"Bars of the canonical correlations: {listed}; noise alone reaches {self.noise_level_:.2f}.",
+            caption="Of unrelated views, the first correlation is above the dashed line in 5% of studies.",
+        )
+
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
         """Draw the canonical correlations and the noise level."""
-        from dpcape.report.plots import bars
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-
-        return bars(self.correlations_, "canonical correlation", ax, noise_level=self.noise_level_)
+        return draw(self._bars(), ax)

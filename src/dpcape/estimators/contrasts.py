@@ -38,9 +38,9 @@ class GroupContrast(AdjustedContrasts):
     ----------
     effect_, effect_interval_ : array of shape (V,) and (2, V)
         Differences between the levels, or slopes per unit of the contrast, in units of the outcomes.
-    d_, d_interval_, se_ : array of shape (V,), (2, V) and (V,)
+    d_, d_interval_, standard_errors_ : array of shape (V,), (2, V) and (V,)
         Cohen's d: the same divided by ``sd_``; of a contrast that is a number, per standard deviation of it.
-    p_, q_ : array of shape (V,)
+    p_values_, adjusted_p_values_ : array of shape (V,)
         Two-sided p-values, and rates of false discoveries over the outcomes.
     sd_ : array of shape (V,)
         Standard deviations of the outcomes, without what the difference itself adds: those within groups, where site
@@ -56,7 +56,7 @@ class GroupContrast(AdjustedContrasts):
     farthest_ : float
         Records whose outcomes are farther from their means weigh less: root mean square over the outcomes, in standard
         deviations.
-    noise_scales_ : array of shape (2, V)
+    effect_noise_scale_, d_noise_scale_ : array of shape (V,)
         Standard deviations of the noise of privacy in ``effect_`` and ``d_``, to first order; what noise leaves of site
         and covariates counts with ``assumed_effect``. NaN where nothing is known.
 
@@ -101,7 +101,7 @@ class GroupContrast(AdjustedContrasts):
     >>> records = table(people, columns={"dx": ["control", "case"], "volume": (2, 5)})
     >>> federation = Federation(in_process({"lyon": records}), protocol=Independent())
     >>> model = GroupContrast(contrast="dx", outcomes="volume", epsilon=3.0, delta=1e-6).fit(federation)
-    >>> model.contrast_, bool(abs(model.effect_[0] + 0.2) < 0.05), bool(model.p_[0] < 0.001)
+    >>> model.contrast_, bool(abs(model.effect_[0] + 0.2) < 0.05), bool(model.p_values_[0] < 0.001)
     ('dx: case minus control', True, True)
     """
 
@@ -157,7 +157,7 @@ class MassUnivariate(AdjustedContrasts):
 
     Attributes
     ----------
-    d_, d_interval_, se_, p_, q_ : array
+    d_, d_interval_, standard_errors_, p_values_, adjusted_p_values_ : array
         As of :class:`GroupContrast`, one entry per outcome in the order of ``outcomes_``.
 
     Privacy
@@ -184,7 +184,7 @@ class MassUnivariate(AdjustedContrasts):
     >>> records = table({**regions, "dx": dx}, columns={**dict.fromkeys(regions, (-4, 4)), "dx": ["control", "case"]})
     >>> federation = Federation(in_process({"lyon": records}), protocol=Independent())
     >>> model = MassUnivariate(contrast="dx", epsilon=3.0, delta=1e-6).fit(federation)
-    >>> model.outcomes_[model.q_ < 0.001].tolist()
+    >>> model.outcomes_[model.adjusted_p_values_ < 0.001].tolist()
     ['region 0']
     """
 

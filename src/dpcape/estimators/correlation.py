@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
 from dpcape.analyses.correlation import TABLE, correlated_columns, public_rows
 from dpcape.analyses.description import Analysis, Public
+from dpcape.charts import Matrix
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts
@@ -21,7 +22,9 @@ from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.correlations import correlations_of, holm
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, of_correlations
+from dpcape.results import LARGEST, SHOWN, Estimates, Result, Section
 from dpcape.statistics.clipped_means import most_clipped
+from dpcape.tables import Table, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +70,7 @@ class Correlation(MultiviewEstimator):
         Private mean; of a table in original units, and of a level the share of complete records that have it.
     columns_ : array of shape (n_features,)
         What the rows and columns of the matrix are, such as "age" and "stage: II"; numbers if columns have no names.
-    complete_ : float
+    complete_share_ : float
         Share of the records that these correlations are of, as released: of a table, those without a missing value in
         these columns; of rows, those that can be read.
     noise_scale_ : float
@@ -115,7 +118,7 @@ class Correlation(MultiviewEstimator):
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
     columns_: AnyArray
-    complete_: float
+    complete_share_: float
     center = True
     _quantile: ClassVar[float] = 0.98
     _fitted: ClassVar[tuple[str, ...]] = (
@@ -128,7 +131,7 @@ class Correlation(MultiviewEstimator):
         "mean_",
         "noise_scale_",
         "columns_",
-        "complete_",
+        "complete_share_",
     )
 
     def __init__(
@@ -173,7 +176,7 @@ class Correlation(MultiviewEstimator):
         noise = self._noise(federation, private, mean, source)
         self.mean_ = scaling.rows(mean)
         self.noise_scale_ = noise.scale
-        self.complete_ = source.share * private.counted.divisor
+        self.complete_share_ = source.share * private.counted.divisor
         labels: Sequence[str] = federation.facts.feature_names or [str(at + 1) for at in range(len(mean))]
         groups, is_level = np.arange(len(mean)), _are_levels(federation.facts)
         if isinstance(source, TableSource):
@@ -243,13 +246,75 @@ class Correlation(MultiviewEstimator):
         numbered = [str(at + 1) for at in range(len(self.correlations_))]
         return [str(name) for name in getattr(self, "columns_", getattr(self, "feature_names_in_", numbered))]
 
+    def _result(self) -> Result:
+        labels, adjusted, (low, high) = self._labels(), self.adjusted_p_values_, self.interval_
+        above = self._tested()
+        n_analysed = self.complete_share_ * self.releases_[-1].n_records
+        pairs = Estimates(
+            quantity="correlation",
+            estimand="Pearson correlation of two columns in the population that these records are a sample of, of rows "
+            "as they were clipped: to their bound and, unless there are few records, to a released radius that about "
+            "2% exceed",
+            value=self.correlations_[above],
+            low=low[above],
+            high=high[above],
+            standard_error=self.standard_errors_[above],
+            noise=self.correlation_noise_scale_[above],
+            p_value=self.p_values_[above],
+            adjusted=adjusted[above],
+            names=[labels[at] for at in above[0]] if len(above[0]) <= LARGEST else "",
+            parts=[labels[at] for at in above[1]] if len(above[1]) <= LARGEST else "",
+            confidence=self.confidence,
+            n=n_analysed,
+        )
+        order = sorted(range(len(pairs)), key=lambda at: (adjusted[above][at], -abs(self.correlations_[above][at])))
+        rows = [
+            [
+                f"{labels[above[0][at]]} and {labels[above[1][at]]}",
+                f"{self.correlations_[above][at]:.2f}",
+                interval(float(low[above][at]), float(high[above][at]), decimals=2),
+                f"{adjusted[above][at]:.3g}",
+            ]
+            for at in order[:SHOWN]
+        ]
+        notes = [
+            "P-values are adjusted for the number of pairs (Holm); intervals are not, and are wider by 0.01 on each "
+            "side for what clipping does."
+        ]
+        if self.complete_share_ < 1:
+            share = f"{100 * self.complete_share_:.3g}% of the records, as released"
+            notes.append(f"They are of {share}: those without a missing value in a column.")
+        if len(order) > len(rows):
+            notes.append(f"The first {len(rows)} of {len(order)} pairs are listed.")
+        header = ["columns", "correlation", f"{100 * self.confidence:g}% interval", "adjusted p-value"]
+        tables = (Table(header, rows),)
+        return Result(
+            (
+                Section(
+                    title="Correlations",
+                    estimates=(pairs,),
+                    tables=tables,
+                    charts=(self._matrix(),),
+                    notes=tuple(notes),
+                ),
+            )
+        )
+
+    def _matrix(self) -> Matrix:
+        return Matrix(
+            values=self.correlations_,
+            p_values=self.adjusted_p_values_,
+            names=self._labels(),
+            alt=f"Heat map of the correlations of {len(self.correlations_)} columns.",
+            caption="Red is positive, blue negative. A dot marks a pair whose adjusted p-value is at most 0.05.",
+        )
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlations as a heat map; dots mark pairs that are determined."""
-        from dpcape.report.component_plots import correlation_map
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-
-        return correlation_map(self.correlations_, self.adjusted_p_values_, self._labels(), ax)
+        return draw(self._matrix(), ax)
 
 
 def _are_levels(facts: PublicFacts) -> BoolArray:

@@ -14,16 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import chosen_event, horizon_of
+from dpcape.charts import Forest, drawable
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.event_release import OfEvents
+from dpcape.estimators.reported import CENSORING
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.hazard_rounds import Round, further_of
 from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Standard, baseline_of, limit_of, standard_of
 from dpcape.postprocessing.verdicts import of_coefficients
-from dpcape.report.hazard_table import hazard_markdown, hazard_text
+from dpcape.results import LOG, SAMPLING_AND_NOISE, Estimates, Result, Section
 from dpcape.statistics.cells import CATEGORY, decoding_of_times
 from dpcape.statistics.event_counts import event_counts
 from dpcape.statistics.followed_columns import ColumnMeans, FollowedColumns
@@ -56,11 +58,11 @@ class Cox(OfEvents):
     ----------
     names_ : array of shape (P,)
         What each coefficient is about: a number, or a level against the first one.
-    coef_, interval_, se_ : array of shape (P,), (2, P) and (P,)
+    coef_, interval_, standard_errors_ : array of shape (P,), (2, P) and (P,)
         Log hazard ratios per unit of a number, or of a level against the first one.
     hazard_ratio_, hazard_ratio_interval_ : array of shape (P,) and (2, P)
         The same as ratios.
-    p_ : array of shape (P,)
+    p_values_ : array of shape (P,)
         Two-sided p-values.
     sd_ : array of shape (P,)
         Standard deviations of the numbers, as released; 1 for levels.
@@ -123,10 +125,10 @@ class Cox(OfEvents):
         "names_",
         "coef_",
         "interval_",
-        "se_",
+        "standard_errors_",
         "hazard_ratio_",
         "hazard_ratio_interval_",
-        "p_",
+        "p_values_",
         "sd_",
         "n_complete_",
         "event_share_",
@@ -135,10 +137,10 @@ class Cox(OfEvents):
     names_: AnyArray
     coef_: FloatArray
     interval_: FloatArray
-    se_: FloatArray
+    standard_errors_: FloatArray
     hazard_ratio_: FloatArray
     hazard_ratio_interval_: FloatArray
-    p_: FloatArray
+    p_values_: FloatArray
     sd_: FloatArray
     n_complete_: float
     event_share_: float
@@ -237,34 +239,60 @@ class Cox(OfEvents):
             variance = np.einsum("ij,jk,ik->i", per_row, whole[2:, 2:], per_row)
             variance = variance + (grain**2 + LEAST_GRAIN**2) * self.coef_**2
             part = np.einsum("ij,jk,ik->i", per_row, noise[2:, 2:], per_row) / variance
-            self.se_, self.noise_part_ = np.sqrt(variance), float(part.mean())
+            self.standard_errors_, self.noise_part_ = np.sqrt(variance), float(part.mean())
         else:
-            self.se_, self.noise_part_ = np.full(len(names), np.inf), math.nan
-        half = self.se_ * normal_quantile(self.confidence)
+            self.standard_errors_, self.noise_part_ = np.full(len(names), np.inf), math.nan
+        half = self.standard_errors_ * normal_quantile(self.confidence)
         self.interval_ = np.array([self.coef_ - half, self.coef_ + half])
         with np.errstate(over="ignore"):
             self.hazard_ratio_, self.hazard_ratio_interval_ = np.exp(self.coef_), np.exp(self.interval_)
-        self.p_ = 2 * ndtr(-np.abs(self.coef_) / self.se_)
+        self.p_values_ = 2 * ndtr(-np.abs(self.coef_) / self.standard_errors_)
         self.sd_ = units
         labels = [f"hazard ratio of {name}" for name in names]
         self.verdicts_ = of_coefficients(labels, *self.hazard_ratio_interval_, none=1)
 
-    def to_text(self) -> str:
-        """Return the table as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return hazard_text(self)
+    def _result(self) -> Result:
+        events = f"{100 * self.event_share_:.3g}% of the records have their event."
+        known = f"Noise of privacy is {100 * self.noise_part_:.0f}% of the variance."
+        if math.isnan(self.noise_part_):
+            known = "Noise of privacy hides how much the records tell: nothing is known."
+        ratios = Estimates(
+            quantity="hazard ratio",
+            estimand="ratio of hazards per unit of a number, or of a level against the first one, with the other "
+            "columns held fixed; numbers outside their public range are moved to its nearer end",
+            names=self.names_.tolist(),
+            value=self.hazard_ratio_,
+            low=self.hazard_ratio_interval_[0],
+            high=self.hazard_ratio_interval_[1],
+            standard_error=self.standard_errors_,
+            scale=LOG,
+            p_value=self.p_values_,
+            confidence=self.confidence,
+            covers=f"{SAMPLING_AND_NOISE}, and what bins of time do not resolve",
+            n=self.n_complete_,
+        )
+        section = Section(title="Hazard ratios", estimates=(ratios,), charts=(self._forest(),), notes=(events, known))
+        return Result((section,), ("hazards are proportional", CENSORING))
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        check_is_fitted(self, "guarantee_")
-        return hazard_markdown(self)
+    def _forest(self) -> Forest:
+        listed = "; ".join(f"{name}: {ratio:.3g}" for name, ratio in zip(self.names_, self.hazard_ratio_, strict=True))
+        values = self.coef_ * self.sd_
+        return Forest(
+            values=values,
+            interval=drawable(self.interval_ * self.sd_, values, 1.0),
+            names=[str(name) for name in self.names_],
+            label=f"hazard ratio (numbers: per SD), with {100 * self.confidence:g}% interval",
+            is_log=True,
+            alt=f"Forest plot of hazard ratios: {listed}.",
+            caption="Hazard ratios, of numbers per standard deviation; to the right of the line hazards are higher.",
+        )
 
     def plot_ratios(self, ax: Axes | None = None, *, largest: int = 30) -> Axes:
         """Draw hazard ratios with their intervals (forest plot): of numbers per standard deviation."""
-        from dpcape.report.survival_plots import ratio_plot
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        return ratio_plot(self, ax, largest=largest)
+        return draw(self._forest(), ax, largest=largest)
 
 
 def _round(statistic: HazardScores, private: Allowance, limit: float, baseline: Baseline, spread: FloatArray) -> Round:

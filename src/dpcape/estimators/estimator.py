@@ -29,7 +29,6 @@ from dpcape.core.statistic import is_own
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.estimators.new_rows import checked_rows
 from dpcape.estimators.reported import Reported
-from dpcape.estimators.units import Units
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.guarantee import Guarantee
@@ -71,7 +70,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     verdicts_ : list of Verdict
         For each quantity of the result, whether it is determined, uncertain or not determined, and why.
     assumptions_ : list of str
-        What the figures rest on besides the guarantee, in words: what intervals assume, and which mean is subtracted.
+        What the figures rest on besides the guarantee, in words, as far as it follows from the fit: what intervals
+        assume, and which mean is subtracted. ``result()`` has all.
     bounds_in_ : tuple of float
         Public maximum norm of a record, one per view.
     schemas_in_ : tuple of Schema or None
@@ -82,8 +82,6 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
 
     analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
-    # Fitted arrays that files of earlier versions have under another name.
-    _renamed: ClassVar[Mapping[str, str]] = {}
     # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
@@ -250,7 +248,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             File to write; ``.npz`` is appended if it is missing, here and in :meth:`load`.
         """
         check_is_fitted(self, "guarantee_")
-        arrays = {name: np.asarray(getattr(self, name)) for name in self._fitted if hasattr(self, name)}
+        arrays = self.fitted_arrays()
         about = {
             "format": FORMAT,
             "class": type(self).__name__,
@@ -259,8 +257,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             "releases": [msgspec.to_builtins(release) for release in self.releases_],
             "warnings": list(getattr(self, "warnings_", [])),
             "uncertain": list(getattr(self, "uncertain_", [])),
+            "assumptions": list(self.assumptions_),
             "verdicts": [msgspec.to_builtins(verdict) for verdict in self.verdicts_],
-            "assumptions": list(getattr(self, "assumptions_", [])),
             "n_features_in": self.n_features_in_,
             "bounds_in": list(self.bounds_in_),
             "widths_in": list(self.widths_in_),
@@ -302,23 +300,19 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
                     f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
                     f"Load it with {about['class']}.load(...)."
                 )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)
-                model = cls(**about["params"])
-            names = {**{name: name for name in cls._fitted}, **cls._renamed}
-            for old, name in ((old, name) for old, name in names.items() if old in stored):
-                setattr(model, name, stored[old] if stored[old].ndim else stored[old].item())
+            model = cls(**about["params"])
+            for name in (name for name in cls._fitted if name in stored):
+                setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
         model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
-        model.warnings_ = list(about.get("warnings", []))
-        model.uncertain_ = list(about.get("uncertain", []))
-        model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about.get("verdicts", [])]
+        model.warnings_ = list(about["warnings"])
+        model.uncertain_ = list(about["uncertain"])
         model.assumptions_ = list(about.get("assumptions", []))
+        model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about["verdicts"]]
         model.n_features_in_ = about["n_features_in"]
-        model.bounds_in_ = tuple(about.get("bounds_in", ()))
-        # Files of earlier versions have neither.
-        model.widths_in_ = tuple(about.get("widths_in", (model.n_features_in_,)))
-        stored_schemas = msgspec.convert(about.get("schemas_in", [None]), tuple[PublicSchema | None, ...])
+        model.bounds_in_ = tuple(about["bounds_in"])
+        model.widths_in_ = tuple(about["widths_in"])
+        stored_schemas = msgspec.convert(about["schemas_in"], tuple[PublicSchema | None, ...])
         model.schemas_in_ = read_schemas(stored_schemas, len(model.widths_in_))
         if about["feature_names"]:
             model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
@@ -332,12 +326,6 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         """
         check_is_fitted(self, "guarantee_")
         return checked_rows(self, X, width, first)
-
-    @property
-    def units_(self) -> Units:
-        """Original units of the prepared columns, of all views together."""
-        check_is_fitted(self, "guarantee_")
-        return Units(self.schemas_in_, self.widths_in_)
 
     def _repr_html_(self) -> str:
         text = f"<code>{html.escape(repr(self))}</code>"

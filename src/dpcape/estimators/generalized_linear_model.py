@@ -29,13 +29,15 @@ from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.class_labels import classes_of
 from dpcape.estimators.regression_base import RARE, Regression
+from dpcape.estimators.regression_result import LINEAR, LOG_MEAN, log_odds
 from dpcape.estimators.regression_rounds import Asked, Coefficients, FederatedRounds, linear_inference, weights_of
 from dpcape.estimators.score_rounds import class_inference, count_inference, logistic_inference, ratio_inference
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
+from dpcape.results import Result
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 # Largest quantile at which an interval is asked whether it contains zero: p-values below 2e-9 are not told apart.
 _FARTHEST, _POINTS = 6.0, 48
@@ -333,17 +335,22 @@ class GeneralizedLinearModel(Regression):
             found = expit(line) if self.family == LOGISTIC else np.exp(line)
         return found
 
-    def plot_coefficients(self, ax: Axes | None = None) -> Axes:
-        """Draw the coefficients with their intervals."""
-        from dpcape.report.coefficient_plots import coefficient_plot
-
-        check_is_fitted(self, "guarantee_")
-        names = [str(name) for name in getattr(self, "feature_names_in_", range(self.coef_.shape[-1]))]
+    def _predictor(self) -> tuple[str, str]:
+        if self.family == GAUSSIAN:
+            return LINEAR
+        if self.family == LOGISTIC:
+            return log_odds(str(self.classes_[1]), str(self.classes_[0]))
         if self.family == MULTINOMIAL:
-            names = [f"{label}: {name}" for label in self.classes_[1:] for name in names]
-        interval = self._drawn_interval()
-        ends = None if interval is None else interval.reshape(2, -1)
-        return coefficient_plot(self.coef_.ravel(), ends, names, ax)
+            return log_odds("the class", str(self.classes_[0]))
+        return LOG_MEAN
+
+    def _result(self) -> Result:
+        found = super()._result()
+        if self.offset is None:
+            return found
+        (section,) = found.sections
+        given = f"The coefficient of {self.offset} is given, not estimated: it is the offset."
+        return replace(found, sections=(replace(section, notes=(*section.notes, given)),))
 
 
 def p_values(found: Coefficients, places: IntArray) -> FloatArray:

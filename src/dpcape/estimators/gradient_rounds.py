@@ -26,6 +26,8 @@ _NOT_ACCURACY = "accuracy must be measured on other rows"
 # Records times mu, and rounds, at which the step of a model was chosen (docs/analyses/network.md). With less, steps are
 # shorter: what noise moves the weights by grows with step times rounds over records times mu.
 _USUAL_SIGNAL, _USUAL_ROUNDS, _POWER = 13_000.0, 60, 2 / 3
+WEIGHT = "weight of the trained network; a weight by itself estimates nothing, only predictions have a meaning"
+"""What the weights of networks are."""
 
 
 def public_step(usual: float, *, clip: float, n_rounds: int, noise_scale: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,19 +13,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
+from dpcape.charts import Offsets
 from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
-from dpcape.estimators.site_release import OfSites
+from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.site_effects import SiteEffects, length_of_rows, pooled_columns, site_effects
 from dpcape.postprocessing.verdicts import of_left_over
-from dpcape.report.site_tables import harmonise_text
+from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.site_moments import SiteMoments
 from dpcape.statistics.table_designs import NO_SITE
+from dpcape.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+_MOST_SITES = 40
+_HEADER = ["site", "records", "part kept", "location (root mean square)", "scale (mean)"]
+_SIZE = "number of complete records of the site, as released"
+_LOCATION = (
+    "what values of the column at the site are too large by, against the mean of all sites; moved towards 0 as far as "
+    "noise and sampling explain it"
+)
+_SCALE = "standard deviation of the column at the site over that of all sites, moved towards 1 likewise"
 
 
 class Harmonise(OfSites):
@@ -209,17 +219,68 @@ class Harmonise(OfSites):
             found[str(name)] = values
         return found
 
+    def _result(self) -> Result:
+        before, after = (100 * share / (1 + share) for share in (self.between_, self.left_))
+        rows = [
+            [str(site), f"{size:.0f}", f"{100 * part:.0f}%", f"{np.sqrt((own**2).mean()):.3g}", f"{ratio.mean():.2f}"]
+            for site, size, part, own, ratio in zip(
+                self.sites_, self.sizes_, self.kept_, self.location_, self.scale_, strict=True
+            )
+        ]
+        ratio = Estimates(
+            quantity="variance between sites over that within",
+            estimand="variance between the means of these sites over that within sites, mean over the columns; after "
+            "harmonisation an upper limit at 95%",
+            parts=["before", "after, upper limit"],
+            value=[self.between_, self.left_],
+        )
+        section = Section(
+            title="Sites",
+            estimates=(*(part for at in range(len(self.sites_)) for part in self._of_site(at)), ratio),
+            tables=(Table(_HEADER, rows[:SHOWN]),),
+            charts=(self._offsets(),),
+            notes=(
+                f"Sites explain {before:.2g}% of the variance before harmonisation, and at most {after:.2g}% after it. "
+                f"{BY_SITE} Records are harmonised at their site by these public numbers: later analyses keep their "
+                "own guarantees.",
+            ),
+        )
+        return Result((section,))
+
+    def _of_site(self, at: int) -> Iterator[Estimates]:
+        """Yield the figures of one site: its size, then location and scale of each column."""
+        site, names = str(self.sites_[at]), [str(name) for name in self.columns_ for _ in range(2)]
+        yield Estimates(quantity="complete records", estimand=_SIZE, groups=site, value=self.sizes_[at])
+        yield Estimates(
+            quantity=["location", "scale"] * len(self.columns_),
+            estimand=[_LOCATION, _SCALE] * len(self.columns_),
+            names=names,
+            groups=site,
+            value=np.column_stack([self.location_[at], self.scale_[at]]),
+            unit=[self.unit_of(name) if number % 2 == 0 else "" for number, name in enumerate(names)],
+        )
+
+    def _offsets(self) -> Offsets:
+        # Columns have different units: each is shown relative to the spread of its sites.
+        spread = np.sqrt((self.location_**2).mean(axis=0))
+        relative = self.location_ / np.where(spread > 0, spread, 1.0) * np.sqrt(self.between_)
+        listed = "; ".join(
+            f"{site}: {np.sqrt((own**2).mean()):.3g}" for site, own in zip(self.sites_, self.location_, strict=True)
+        )
+        return Offsets(
+            names=[str(site) for site in self.sites_][:_MOST_SITES],
+            values=relative[:_MOST_SITES],
+            band=float(np.sqrt(self.left_)),
+            alt=f"Offsets of sites, root mean square over columns: {listed}.",
+            caption="Offsets of sites before harmonisation, and the band within which they usually are after it.",
+        )
+
     def plot_sites(self, ax: Axes | None = None) -> Axes:
         """Draw how far sites are apart before harmonisation and, at most, after it."""
-        from dpcape.report.site_plots import offset_plot
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        return offset_plot(self, ax)
-
-    def to_text(self) -> str:
-        """Return location and scale of the sites as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return harmonise_text(self)
+        return draw(self._offsets(), ax)
 
 
 def _places_of(entries: AnyArray, names: AnyArray) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import first_scale, harmonised_columns
 from dpcape.analyses.heterogeneity import HETEROGENEITY
+from dpcape.charts import SiteForest
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import UtilityWarning
-from dpcape.estimators.site_release import OfSites
+from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
@@ -28,15 +29,29 @@ from dpcape.postprocessing.random_effects import (
 )
 from dpcape.postprocessing.site_effects import pooled_columns
 from dpcape.postprocessing.verdicts import of_between_sites
-from dpcape.report.site_tables import heterogeneity_text
+from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.site_moments import WEIGHT, SiteMoments
 from dpcape.statistics.table_designs import NO_SITE
+from dpcape.tables import NOT_ESTIMABLE, Table, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # A count below so many standard deviations of its noise is not divided by for the noise of a mean.
 _CLEAR = 4.0
+_MOST_SITES, _DRAWN = 40, 3
+_HEADER = ["column", "mean, these sites", "mean, wider population", "SD between sites", "I^2", "mean of a further site"]
+# Quantity, part and estimand of the figures of a column.
+_VALUES = "values moved into their public range, of complete records"
+_POOLED = (
+    "mean",
+    "these sites",
+    f"mean over the populations of these sites, each counted by its records, of {_VALUES}",
+)
+_WIDER = ("mean", "wider population", f"mean over the population of sites, each counted once, of {_VALUES}")
+_FURTHER = ("mean", "a further site", "mean of one further site, as its prediction interval covers it")
+_BETWEEN = ("SD between sites", "", "standard deviation between the means of sites in the wider population")
+_SHARE = ("I^2", "", "share of the variance of the means of these sites that is not sampling of records")
 
 
 class Heterogeneity(OfSites):
@@ -64,13 +79,13 @@ class Heterogeneity(OfSites):
         Mean over sites, each counted once, and its interval for the wider population of sites.
     pooled_, pooled_interval_ : array of shape (V,) and (2, V)
         Mean of all records, and its interval for these sites.
-    prediction_ : array of shape (2, V)
+    prediction_interval_ : array of shape (2, V)
         Interval for the mean of one further site.
     tau_, tau_interval_ : array of shape (V,) and (2, V)
         Standard deviation between sites.
     i2_, i2_interval_ : array of shape (V,) and (2, V)
         Share of the variance of sites' means that is not sampling of records.
-    site_means_, site_intervals_ : array of shape (S, V) and (2, S, V)
+    site_means_, site_interval_ : array of shape (S, V) and (2, S, V)
         Means of the sites; NaN where noise hides a site.
     pooled_noise_scale_, site_noise_scale_ : array of shape (V,) and (S, V)
         Standard deviations of the noise of privacy in the mean of all records and in those of the sites, to first
@@ -131,13 +146,13 @@ class Heterogeneity(OfSites):
         "interval_",
         "pooled_",
         "pooled_interval_",
-        "prediction_",
+        "prediction_interval_",
         "tau_",
         "tau_interval_",
         "i2_",
         "i2_interval_",
         "site_means_",
-        "site_intervals_",
+        "site_interval_",
         "pooled_noise_scale_",
         "site_noise_scale_",
         "sizes_",
@@ -148,13 +163,13 @@ class Heterogeneity(OfSites):
     interval_: FloatArray
     pooled_: FloatArray
     pooled_interval_: FloatArray
-    prediction_: FloatArray
+    prediction_interval_: FloatArray
     tau_: FloatArray
     tau_interval_: FloatArray
     i2_: FloatArray
     i2_interval_: FloatArray
     site_means_: FloatArray
-    site_intervals_: FloatArray
+    site_interval_: FloatArray
     pooled_noise_scale_: FloatArray
     site_noise_scale_: FloatArray
     sizes_: FloatArray
@@ -208,12 +223,12 @@ class Heterogeneity(OfSites):
         ends = np.array([self.site_means_ - error, self.site_means_ + error])
         # Of a site whose records noise hides nothing is known, nor of one whose records were moved towards the others.
         unknown = np.isnan(ends) | values.is_cut[:, np.newaxis]
-        self.site_intervals_ = np.where(unknown, np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends)
+        self.site_interval_ = np.where(unknown, np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends)
         found = [self._of_column(values, at) for at in range(len(columns))]
         self._warn_of_far_sites(values)
         self.mean_ = self.pooled_ + unit * [entry.mean for entry in found]
         self.interval_ = self.pooled_ + unit * np.array([entry.interval for entry in found]).T
-        self.prediction_ = self.pooled_ + unit * np.array([entry.prediction for entry in found]).T
+        self.prediction_interval_ = self.pooled_ + unit * np.array([entry.prediction for entry in found]).T
         self.tau_ = unit * np.sqrt([entry.tau2 for entry in found])
         self.tau_interval_ = unit * np.sqrt(np.array([entry.tau2_interval for entry in found]).T)
         self.i2_ = np.array([entry.i2 for entry in found])
@@ -240,15 +255,98 @@ class Heterogeneity(OfSites):
                 stacklevel=4,
             )
 
+    def _result(self) -> Result:
+        there = int((self.sizes_ > 0).sum())
+        notes = (
+            f"{there} of {len(self.sites_)} sites have clearly more records than noise, and count; with few sites "
+            "intervals for the wider population are wide.",
+            BY_SITE,
+        )
+        section = Section(
+            title="Differences between sites",
+            estimates=tuple(part for at in range(len(self.columns_)) for part in self._of_figures(at)),
+            tables=(Table(_HEADER, [self._row(at) for at in range(len(self.columns_))][:SHOWN]),),
+            charts=tuple(self._forest(at) for at in range(min(_DRAWN, len(self.columns_)))),
+            notes=notes,
+        )
+        normal = "means of sites in the wider population are normal, and these sites are a sample of it"
+        return Result((section,), (normal,))
+
+    def _of_figures(self, at: int) -> Iterator[Estimates]:
+        """Yield the figures of one column: random effects, then the means of the sites."""
+        name = str(self.columns_[at])
+        unit = self.unit_of(name)
+        for (quantity, part, estimand), values, ends, noise in (
+            (_POOLED, self.pooled_, self.pooled_interval_, self.pooled_noise_scale_[at]),
+            (_WIDER, self.mean_, self.interval_, None),
+            (_FURTHER, self.mean_, self.prediction_interval_, None),
+            (_BETWEEN, self.tau_, self.tau_interval_, None),
+            (_SHARE, self.i2_, self.i2_interval_, None),
+        ):
+            yield Estimates(
+                quantity=quantity,
+                estimand=estimand,
+                names=name,
+                parts=part,
+                value=values[at],
+                low=ends[0, at],
+                high=ends[1, at],
+                noise=noise,
+                unit="" if quantity == _SHARE[0] else unit,
+                confidence=self.confidence,
+            )
+        yield Estimates(
+            quantity="mean",
+            estimand=f"mean of the population of one site, of {_VALUES}",
+            names=name,
+            groups=[str(site) for site in self.sites_],
+            value=self.site_means_[:, at],
+            low=self.site_interval_[0, :, at],
+            high=self.site_interval_[1, :, at],
+            noise=self.site_noise_scale_[:, at],
+            unit=unit,
+            confidence=self.confidence,
+        )
+
+    def _row(self, at: int) -> list[str]:
+        return [
+            str(self.columns_[at]),
+            _with_ends(self.pooled_[at], self.pooled_interval_[:, at]),
+            _with_ends(self.mean_[at], self.interval_[:, at]),
+            _with_ends(self.tau_[at], self.tau_interval_[:, at]),
+            _with_ends(100 * self.i2_[at], 100 * self.i2_interval_[:, at], "%"),
+            interval(*self.prediction_interval_[:, at].tolist()),
+        ]
+
+    def _forest(self, at: int) -> SiteForest:
+        there = np.flatnonzero(self.sizes_ > 0)[:_MOST_SITES]
+        name = str(self.columns_[at])
+        below = [
+            ("these sites", self.pooled_, self.pooled_interval_),
+            ("wider population", self.mean_, self.interval_),
+            ("a further site", self.mean_, self.prediction_interval_),
+        ]
+        figures = [(label, float(values[at]), float(ends[0, at]), float(ends[1, at])) for label, values, ends in below]
+        return SiteForest(
+            names=[str(self.sites_[site]) for site in there],
+            values=self.site_means_[there, at],
+            interval=self.site_interval_[:, there, at],
+            below=[entry for entry in figures if np.isfinite(entry[1:]).all()],
+            label=f"mean of {name}, with {100 * self.confidence:g}% interval",
+            alt=f"Forest plot of {name}: mean over sites {self.mean_[at]:.4g}, standard deviation between sites "
+            f"{self.tau_[at]:.3g}.",
+            caption=f"Means of {name} by site; below the line, what holds for these sites and beyond.",
+        )
+
     def plot_sites(self, column: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the means of sites with their intervals, and what holds for these sites and beyond (forest plot)."""
-        from dpcape.report.site_plots import forest_plot
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
         names = [str(name) for name in self.columns_]
-        return forest_plot(self, 0 if column is None else names.index(column), ax)
+        return draw(self._forest(0 if column is None else names.index(column)), ax)
 
-    def to_text(self) -> str:
-        """Return the figures as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return heterogeneity_text(self)
+
+def _with_ends(value: float, ends: FloatArray, unit: str = "") -> str:
+    words = interval(*ends.tolist())
+    return words if words == NOT_ESTIMABLE or not np.isfinite(value) else f"{value:.4g}{unit} ({words})"

@@ -17,7 +17,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import effective_share
-from dpcape.estimators.renamed import renamed_parameters
+from dpcape.estimators.reported import grid, weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.wide_moments import maps_or_warned
 from dpcape.federation.allowance import Allowance
@@ -27,6 +27,7 @@ from dpcape.postprocessing.ica_infomax import Infomax
 from dpcape.postprocessing.ica_self_check import ALL_CLEAR, least_clearance, tensor_dimensions, too_noisy
 from dpcape.postprocessing.verdicts import numbered, of_clearance
 from dpcape.postprocessing.wide_components import basis_maps
+from dpcape.results import Result
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.subject_moments import subject_tensor
@@ -120,7 +121,6 @@ class JointICA(ScoringEstimator):
     _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
-    @renamed_parameters(tolerance="tol")
     def __init__(
         self,
         n_components: int,
@@ -264,6 +264,18 @@ class JointICA(ScoringEstimator):
                 UtilityWarning,
                 stacklevel=2,
             )
+
+    def _result(self) -> Result:
+        values, names = self.mixing_.T, self._names(len(self.mixing_))
+        inside = as_basis(self.basis).inside if is_operator(self.basis) else None
+        estimand = (
+            "weight of the voxel in the map of an independent source, of rows as they were clipped; its sign and the "
+            "order of the sources carry no meaning"
+        )
+        part = grid("map", estimand, values, names, "source")
+        title = "Maps of the sources"
+        section = weights_section(title, (part,), values, names, "source", inside=inside, may_be_image=True)
+        return Result((section,), ("sources are independent, and at most one of them is Gaussian",))
 
 
 def _columns_of(basis: Basis | FloatArray) -> FloatArray:

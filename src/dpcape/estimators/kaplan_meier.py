@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,20 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import KAPLAN_MEIER
+from dpcape.charts import Curves
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
 from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
+from dpcape.estimators.reported import CENSORING
 from dpcape.estimators.summary_figures import group_names
+from dpcape.estimators.survival_tables import at_risk_rows, curve_rows, drawn_groups, shown_times, tested_section
+from dpcape.estimators.table_one import ALL
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.group_summaries import Level, size_interval
 from dpcape.postprocessing.survival_curves import Curve, curve_of, median_of
 from dpcape.postprocessing.verdicts import Verdict, of_ranges, of_tests
-from dpcape.report.survival_tables import curve_text, shown_times
-from dpcape.report.table_one import ALL
+from dpcape.results import NOISE_ALONE, SAMPLING_AND_NOISE, Estimates, Result, Section
+from dpcape.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_COVERED = f"{SAMPLING_AND_NOISE}, and where within a bin of time follow-up ended"
 
 
 class KaplanMeier(OfEvents):
@@ -244,14 +250,82 @@ class KaplanMeier(OfEvents):
         before = after if math.isclose(time, self.times_[after], abs_tol=1e-9 * self.times_[-1]) else after - 1
         return value, (float(self.interval_[0, after, column]), float(self.interval_[1, before, column]))
 
+    def _result(self) -> Result:
+        times, level = shown_times(self), f"{100 * self.confidence:g}%"
+        curves = Section(
+            title="Survival",
+            estimates=tuple(part for at in range(len(self.groups_)) for part in self._of_group(at)),
+            tables=(
+                Table(*curve_rows(self, times), f"Shares without the event, with {level} intervals."),
+                Table(*at_risk_rows(self, times), "Numbers at risk, with noise."),
+            ),
+            charts=(self._curves(),),
+            notes=("Intervals hold at one time at a time: a curve leaves its band somewhere more often than that.",),
+        )
+        if math.isnan(self.log_rank_[2]):
+            return Result((curves,), (CENSORING,))
+        statistic, freedom, p_value = map(float, self.log_rank_)
+        return Result((curves, tested_section(statistic, freedom, p_value)), (CENSORING,))
+
+    def _of_group(self, at: int) -> Iterator[Estimates]:
+        """Yield the figures of one group: shares, numbers at risk and the median."""
+        group, times = str(self.groups_[at]), [f"{time:.10g}" for time in self.times_]
+        yield Estimates(
+            quantity="survival",
+            estimand="share without the event at the time (Kaplan-Meier), in the population that these records are a "
+            "sample of",
+            parts=times,
+            groups=group,
+            value=self.survival_[:, at],
+            low=self.interval_[0, :, at],
+            high=self.interval_[1, :, at],
+            noise=self.survival_noise_scale_[:, at],
+            confidence=self.confidence,
+            covers=_COVERED,
+        )
+        yield Estimates(
+            quantity="at risk",
+            estimand="number of these records at risk after the time",
+            parts=times,
+            groups=group,
+            value=self.at_risk_[:, at],
+            low=self.at_risk_interval_[0, :, at],
+            high=self.at_risk_interval_[1, :, at],
+            noise=self.at_risk_noise_scale_[:, at],
+            confidence=self.confidence,
+            covers=NOISE_ALONE,
+        )
+        yield Estimates(
+            quantity="median",
+            estimand="time by which half of that population have their event; infinite if not reached by the horizon",
+            groups=group,
+            value=self.median_[at],
+            low=self.median_interval_[0, at],
+            high=self.median_interval_[1, at],
+            unit=self.unit_of(str(self.time_)),
+            confidence=self.confidence,
+            covers=_COVERED,
+        )
+
+    def _curves(self) -> Curves:
+        groups = drawn_groups(self)
+        listed = "; ".join(
+            f"{name}: {100 * share:.0f}%" for name, share in zip(self.groups_, self.survival_[-1], strict=True)
+        )
+        return Curves(
+            times=self.times_,
+            groups=[str(self.groups_[at]) for at in groups],
+            values=self.survival_[:, groups],
+            interval=self.interval_[:, :, groups],
+            at_risk=self.at_risk_[:, groups],
+            shown=shown_times(self)[::2].tolist(),
+            alt=f"Survival curves with bands; shares without the event at {self.times_[-1]:.4g}: {listed}.",
+            caption="Shares without the event, with numbers at risk below.",
+        )
+
     def plot_curves(self, ax: Axes | None = None) -> Axes:
         """Draw the curves of all complete groups with their intervals, and the numbers at risk below them."""
-        from dpcape.report.survival_plots import survival_plot
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        return survival_plot(self, ax)
-
-    def to_text(self) -> str:
-        """Return the curves at some times as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return curve_text(self, shown_times(self))
+        return draw(self._curves(), ax)

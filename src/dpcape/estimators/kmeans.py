@@ -15,15 +15,18 @@ from sklearn.utils import check_random_state
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
+from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.cluster_start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
+from dpcape.results import Estimates, Result, Section
 from dpcape.statistics.clusters import (
     ClusterMeans,
     nearest,
@@ -38,6 +41,7 @@ _EMPTY_LEVEL = 3.0
 _ERROR = 0.05
 # Share of standardised rows that should not be clipped.
 _QUANTILE = 0.95
+_CENTRE = "mean of clipped rows nearest to the centre in the last round; if there are none, a place beside the largest"
 
 
 class _Draws(Protocol):
@@ -279,6 +283,28 @@ class KMeans(FederatedEstimator):
         # Models of files that were written before rows could be standardised have no scales.
         scale = getattr(self, "scale_", np.ones(width))
         return nearest(rows / scale, self.cluster_centers_ / scale)
+
+    def _result(self) -> Result:
+        shares = Estimates(
+            quantity="share of records",
+            estimand="share of these records that are nearest to the centre, in the last round, with noise",
+            names=numbered("cluster", len(self.shares_)),
+            value=self.shares_,
+        )
+        listed = ", ".join(f"{100 * share:.1f}%" for share in self.shares_)
+        caption = "Share of the records in each cluster, with noise."
+        bars = Bars(
+            values=self.shares_, label="share of records", row="cluster", alt=f"Bars: {listed}.", caption=caption
+        )
+        centres = self.cluster_centers_
+        estimands = (f"{_CENTRE}, in units of the prepared column", f"{_CENTRE}, in original units")
+        names, parts = self._grids("centre", estimands, (centres, self.original_cluster_centers_), "cluster")
+        return Result(
+            (
+                Section(title="Sizes of the clusters", estimates=(shares,), charts=(bars,)),
+                weights_section("Centres of the clusters", parts, centres, names, "cluster", may_be_image=True),
+            )
+        )
 
 
 @dataclass(frozen=True)

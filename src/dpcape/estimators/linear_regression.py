@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LINEAR_REGRESSION, PREDICTION, spread_released
@@ -17,13 +16,14 @@ from dpcape.core.arrays import FloatArray
 from dpcape.estimators.class_labels import checked_responses
 from dpcape.estimators.least_squares import released_fit
 from dpcape.estimators.regression_base import RARE, Regression
+from dpcape.estimators.regression_result import LINEAR
 from dpcape.estimators.regression_rounds import Asked, linear_inference, linear_prediction, weights_of
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.metrics import explained_share
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 class LinearRegression(Regression):
@@ -212,10 +212,5 @@ class LinearRegression(Regression):
         predicted = self.predict(X)
         return explained_share(checked_responses(y, len(predicted)), predicted)
 
-    def plot_coefficients(self, ax: Axes | None = None) -> Axes:
-        """Draw the coefficients with their intervals."""
-        from dpcape.report.coefficient_plots import coefficient_plot
-
-        check_is_fitted(self, "guarantee_")
-
-        return coefficient_plot(self.coef_, self._drawn_interval(), getattr(self, "feature_names_in_", None), ax)
+    def _predictor(self) -> tuple[str, str]:
+        return LINEAR

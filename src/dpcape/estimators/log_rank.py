@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import LOG_RANK
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.event_release import OfEvents, ReleasedEvents
+from dpcape.estimators.reported import CENSORING
 from dpcape.estimators.summary_figures import group_names
+from dpcape.estimators.survival_tables import tested_section
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.survival_curves import LogRankTest, log_rank
 from dpcape.postprocessing.verdicts import of_tests
-from dpcape.report.survival_tables import log_rank_text
+from dpcape.results import Estimates, Result
+from dpcape.tables import Table
 
 DIFFERENCE = "difference between groups"
 
@@ -52,7 +55,7 @@ class LogRank(OfEvents):
         The test's chi^2, noise included.
     freedom_ : int
         Its degrees of freedom.
-    p_value_ : float
+    p_values_ : float
         Probability of a larger one among groups with the same hazards.
     compared_until_ : float
         End of the last bin that was compared: before the first in which noise may hide who is at risk in a group.
@@ -89,7 +92,7 @@ class LogRank(OfEvents):
     >>> columns = {"survival": {"time": "days", "event": "died", "range": [0, 1000]}, "arm": ["new", "old"]}
     >>> federation = Federation(in_process({"lyon": table(seen, columns=columns)}), protocol=Independent())
     >>> model = LogRank(by="arm", epsilon=2.0, delta=1e-6).fit(federation)
-    >>> bool(model.p_value_ < 0.01)
+    >>> bool(model.p_values_ < 0.01)
     True
     """
 
@@ -100,7 +103,7 @@ class LogRank(OfEvents):
         "expected_",
         "statistic_",
         "freedom_",
-        "p_value_",
+        "p_values_",
         "compared_until_",
         "time_",
     )
@@ -109,7 +112,7 @@ class LogRank(OfEvents):
     expected_: FloatArray
     statistic_: float
     freedom_: int
-    p_value_: float
+    p_values_: float
     compared_until_: float
 
     def __init__(
@@ -134,14 +137,45 @@ class LogRank(OfEvents):
         names, found = groups_compared(released)
         self.groups_ = np.array(names, dtype=np.str_)
         self.observed_, self.expected_ = found.observed, found.expected
-        self.statistic_, self.freedom_, self.p_value_ = found.statistic, found.freedom, found.p_value
+        self.statistic_, self.freedom_, self.p_values_ = found.statistic, found.freedom, found.p_value
         self.compared_until_ = float(released.times[found.n_bins])
         self.verdicts_ = of_tests([DIFFERENCE], [found.p_value])
 
-    def to_text(self) -> str:
-        """Return the test as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return log_rank_text(self)
+    def _result(self) -> Result:
+        groups = self.groups_.tolist()
+        rows = [
+            [name, f"{observed:.0f}", f"{expected:.0f}"]
+            for name, observed, expected in zip(groups, self.observed_, self.expected_, strict=True)
+        ]
+        until = "the end of the last bin that was compared"
+        events = (
+            Estimates(
+                quantity="observed events",
+                estimand=f"events of the group among these records, up to {until}, with noise",
+                groups=groups,
+                value=self.observed_,
+            ),
+            Estimates(
+                quantity="expected events",
+                estimand="how many there would be if all groups had the same hazards",
+                groups=groups,
+                value=self.expected_,
+            ),
+        )
+        test = tested_section(self.statistic_, self.freedom_, self.p_values_)
+        last = Estimates(
+            quantity="compared until",
+            estimand=f"{until}: before the first in which noise may hide who is at risk in a group",
+            value=self.compared_until_,
+            unit=self.unit_of(str(self.time_)),
+        )
+        section = replace(
+            test,
+            estimates=(*events, *test.estimates, last),
+            tables=(Table(["group", "events", "expected if all were the same"], rows),),
+            notes=(*test.notes, f"Groups are compared up to {self.compared_until_:.5g}."),
+        )
+        return Result((section,), (CENSORING,))
 
 
 def groups_compared(released: ReleasedEvents) -> tuple[list[str], LogRankTest]:

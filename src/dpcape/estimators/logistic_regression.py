@@ -16,6 +16,7 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.regression_result import log_odds
 from dpcape.estimators.regression_rounds import Asked, logistic_prediction, weights_of
 from dpcape.estimators.score_rounds import logistic_inference
 from dpcape.federation.allowance import Allowance
@@ -23,7 +24,7 @@ from dpcape.federation.federation import Federation
 from dpcape.postprocessing.logistic_scale import logistic_scale
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 class LogisticRegression(Regression):
@@ -214,10 +215,5 @@ class LogisticRegression(Regression):
         """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
 
-    def plot_coefficients(self, ax: Axes | None = None) -> Axes:
-        """Draw the coefficients with their intervals."""
-        from dpcape.report.coefficient_plots import coefficient_plot
-
-        check_is_fitted(self, "guarantee_")
-
-        return coefficient_plot(self.coef_, self._drawn_interval(), getattr(self, "feature_names_in_", None), ax)
+    def _predictor(self) -> tuple[str, str]:
+        return log_odds(str(self.classes_[1]), str(self.classes_[0]))

@@ -14,14 +14,17 @@ from scipy.special import ndtri
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mean import MEAN
 from dpcape.analyses.scaling import Quantile
+from dpcape.charts import Forest, drawn_caption
 from dpcape.core.arrays import FloatArray
 from dpcape.core.facts import PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator, effective_share
+from dpcape.estimators.reported import THESE_SITES
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, scaled, used_or_warned
 from dpcape.federation.allowance import Allowance, ValidShare
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, numbered, of_ranges
+from dpcape.results import Estimates, Result, Section
 from dpcape.statistics.clipped_means import ClippedMeans, Means, clipped_means, most_clipped, weight_after_scaling
 
 # Share of the rows that recentring should leave unclipped; chosen on simulated data (docs/defaults.md).
@@ -168,6 +171,43 @@ class Mean(FederatedEstimator):
         if not used_or_warned(public, wanted=True):
             return None
         return private_scaling(federation, private, quantile=_QUANTILE, keep_units=True)
+
+    def _result(self) -> Result:
+        names, units = self._names(len(self.mean_)), self.units_
+        has_ranges = str(self.about_) == "the mean"
+        estimand = (
+            "mean of the column in the population that these records are a sample of, values outside the public range "
+            "moved to its nearer end"
+            if has_ranges
+            else f"{self.about_} in the population that these records are a sample of, in units of the prepared column"
+        )
+        # Standard deviations are not listed: noise can hide them, and no interval for them follows from the release.
+        means = Estimates(
+            quantity="mean",
+            estimand=estimand,
+            names=names,
+            value=self.original_mean_,
+            low=self.original_interval_[0],
+            high=self.original_interval_[1],
+            noise=units.steps(np.full(len(names), self.noise_scale_)),
+            unit=units.names,
+            confidence=self.confidence,
+        )
+        about = (
+            "Intervals are wider by what clipping rows to the bound may have taken away."
+            if has_ranges
+            else "There are no public ranges, so that nothing is known of what was clipped."
+        )
+        forest = Forest(
+            values=self.original_mean_,
+            interval=self.original_interval_,
+            names=names,
+            label=f"mean, with {100 * self.confidence:g}% interval",
+            alt=f"Means of {len(names)} features with intervals.",
+            caption=drawn_caption(len(names)),
+        )
+        section = Section(title="Means", estimates=(means,), charts=(forest,), notes=(about, THESE_SITES))
+        return Result((section,))
 
 
 def _about_clipped(clipped_to: Scaling | None) -> str:

@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
+from dpcape.charts import Weights
 from dpcape.core.arrays import FloatArray
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
-from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, warn_if_drowned
+from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, strength_section, warn_if_drowned
+from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -31,6 +33,7 @@ from dpcape.postprocessing.tensor_power import (
     whitened_coordinates,
 )
 from dpcape.postprocessing.verdicts import numbered, of_parts
+from dpcape.results import Estimates, Result
 from dpcape.statistics.mixture_steps import mixture_step
 from dpcape.statistics.moments import row_bound, second_moment
 from dpcape.statistics.packing import packed_tensor_size
@@ -284,20 +287,35 @@ class MixtureModel(ScoringEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
 
+    def _result(self) -> Result:
+        weights = Estimates(
+            quantity="weight of the component",
+            estimand="share of the records that come from the component, a spherical Gaussian of the public variance",
+            names=numbered("component", len(self.weights_)),
+            value=self.weights_,
+        )
+        means, estimand = self.means_, "mean of the component, of rows as they were clipped"
+        estimands = (f"{estimand}, in units of the prepared column", f"{estimand}, in original units")
+        names, parts = self._grids("mean of the component", estimands, (means, self.original_means_), "component")
+        of_means = weights_section(
+            "Means of the components", (weights, *parts), means, names, "component", may_be_image=True
+        )
+        model = f"records are a mixture of {len(means)} spherical Gaussians of variance {self.noise_variance:g}"
+        return Result((of_means, strength_section(self.strengths_, self.noise_level_, self.weights_)), (model,))
+
     def plot_means(self, ax: Axes | None = None) -> Axes:
         """Draw the means as an image, one row per component."""
-        from dpcape.report.component_plots import image_of_components
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        names = getattr(self, "feature_names_in_", None)
-        return image_of_components(self.means_, self.weights_, names, ax)
+        return draw(Weights(values=self.means_, names=self._names(self.means_.shape[1]), row="component"), ax)
 
     def plot_strengths(self, ax: Axes | None = None) -> Axes:
         """Draw the strengths of the components and the noise level."""
-        from dpcape.report.component_plots import strengths
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        return strengths(self.strengths_, self.noise_level_, ax)
+        return draw(strength_section(self.strengths_, self.noise_level_, self.weights_).charts[0], ax)
 
 
 def _next_scale(shares: Sequence[float], private: Allowance, federation: Federation) -> float:

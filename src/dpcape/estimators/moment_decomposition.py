@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import UtilityWarning
 from dpcape.postprocessing.tensor_power import Coordinates, Whitening, multilinear, noise_strength, power_method
+from dpcape.results import Section
 
 # With design="auto", a third moment of more numbers than this is released in few coordinates.
 LARGEST_FULL = 200_000
@@ -63,3 +65,27 @@ def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
             "larger epsilon, or more records."
         )
         warnings.warn(text, UtilityWarning, stacklevel=4)
+
+
+def strength_section(strengths: FloatArray, noise_level: float, weights: FloatArray) -> Section:
+    """Return what is drawn of the strengths and weights of components."""
+    return Section(
+        title="Strength of the components",
+        tables=(),
+        charts=(
+            Bars(
+                values=strengths,
+                label="strength",
+                level=noise_level,
+                alt=f"Strengths of {len(strengths)} components; the level of noise alone is {noise_level:.3g}.",
+                caption="The dashed line is the level of noise alone; a component that is not twice as strong may be "
+                "noise.",
+            ),
+            Bars(
+                values=weights,
+                label="share",
+                alt="Bars: the weights of the components.",
+                caption="Weights of the components.",
+            ),
+        ),
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
 from dpcape.analyses.parameters import check_components
+from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.estimators.multiview import MultiviewEstimator
+from dpcape.estimators.multiview import MultiviewEstimator, noise_level
+from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -28,7 +32,9 @@ from dpcape.postprocessing.maxvar import (
     whitened_crosses,
 )
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.scaling import views_of
+from dpcape.tables import Table, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -215,10 +221,91 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"multicca{index}" for index in range(len(self.correlations_))], dtype=object)
 
+    def _result(self) -> Result:
+        count = len(self.correlations_)
+        pairs = list(combinations(range(len(self.widths_)), 2))
+        clipped = "of rows as they were clipped, with variances of the views not below their noise"
+        if not self._is_centred:
+            clipped += ", around zero: means are not subtracted"
+        means = Estimates(
+            quantity="mean correlation",
+            estimand=f"mean correlation of the variates of the component, one per view (MAXVAR), {clipped}",
+            names=numbered("component", count),
+            value=self.correlations_,
+            p_value=self.p_values_,
+        )
+        of_pairs = Estimates(
+            quantity="correlation of two views",
+            estimand=f"correlation of the variates of two views, {clipped}",
+            names=[f"component {at}" for at in range(1, count + 1) for _ in pairs],
+            parts=[f"{first + 1} and {second + 1}" for first, second in pairs] * count,
+            value=np.array([[matrix[pair] for pair in pairs] for matrix in self.pair_correlations_]),
+        )
+        largest = "95% quantile of the largest of any pair that noise and sampling give if the views are unrelated"
+        rows = [
+            [str(number), short(float(value), 3), short(float(p), 3), *(f"{matrix[pair]:.2f}" for pair in pairs)]
+            for number, (value, p, matrix) in enumerate(
+                zip(self.correlations_, self.p_values_, self.pair_correlations_, strict=True), start=1
+            )
+        ]
+        header = ["component", "mean correlation", "p-value", *(f"views {a + 1} and {b + 1}" for a, b in pairs)]
+        strength = Section(
+            title="Correlations of the views",
+            estimates=(
+                means,
+                noise_level("mean correlation", "views", self.noise_level_),
+                of_pairs,
+                Estimates(
+                    quantity="correlation of two views, of noise alone", estimand=largest, value=self.pair_noise_level_
+                ),
+            ),
+            tables=(Table(header, rows[:SHOWN]),),
+            charts=(self._bars(),),
+            notes=(
+                f"A pair of views whose absolute correlation is above {self.pair_noise_level_:.2f} is related: noise "
+                "and sampling give one as large for any pair in 5% of studies of unrelated views. A small p-value says "
+                "that at least two views share the component, not that all do.",
+                "Scores of individual records are not drawn, because they were not released.",
+            ),
+        )
+        estimand = "weight of the column in the variate of its view"
+        estimands = (f"{estimand}, per unit of the prepared column", f"{estimand}, per original unit of the column")
+        names, parts = self._grids("weight", estimands, (self.weights_.T, self.original_weights_.T), "component")
+        return Result((strength, self._directions(parts, names)))
+
+    def _directions(self, parts: tuple[Estimates, ...], names: list[str]) -> Section:
+        """Return the section about the directions in all views, with a table and a picture for each."""
+        views = [weights_section("", (), self.weights_[at].T, names[at], "component") for at in self._places]
+        return Section(
+            title="Directions in the views",
+            estimates=parts,
+            tables=tuple(
+                replace(table, caption=f"View {number}. {table.caption}".strip())
+                for number, view in enumerate(views, start=1)
+                for table in view.shown()
+            ),
+            charts=tuple(
+                replace(chart, caption=f"View {number}.")
+                for number, view in enumerate(views, start=1)
+                for chart in view.charts
+            ),
+        )
+
+    def _bars(self) -> Bars:
+        listed = ", ".join(f"{value:.2f}" for value in self.correlations_)
+        return Bars(
+            values=self.correlations_,
+            label="mean correlation",
+            level=self.noise_level_,
+            top=1.0,
+            alt=f"Bars of the mean correlations: {listed}; noise alone reaches {self.noise_level_:.2f}.",
+            caption="Mean correlation of the variates of each component. Of unrelated views, the first is above the "
+            "dashed line in 5% of studies.",
+        )
+
     def plot_correlations(self, ax: Axes | None = None) -> Axes:
         """Draw the mean correlation of each component and the noise level."""
-        from dpcape.report.plots import bars
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-
-        return bars(self.correlations_, "mean correlation", ax, noise_level=self.noise_level_)
+        return draw(self._bars(), ax)

@@ -13,6 +13,7 @@ from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, is_centred, lengths_found
 from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.reported import weights_section
 from dpcape.estimators.row_source import RowSource
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling
 from dpcape.estimators.scores import ScoringEstimator
@@ -22,7 +23,14 @@ from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.site_centring import WithinSites
+from dpcape.results import Estimates, Section
 from dpcape.statistics.moments import MEAN_WEIGHT
+
+PAIR_TESTS = (
+    "P-values say how often unrelated views give a pair as strong, after the pairs before it; testing stops at the "
+    "first above 0.05, and the rest are 1."
+)
+"""What the tests of pairs are."""
 
 
 class MultiviewEstimator(SiteAdjusted):
@@ -150,3 +158,17 @@ class TwoViewEstimator(ScoringEstimator, MultiviewEstimator):
         y_rows = self._checked_rows(Y, len(self.y_weights_), first=len(self.x_weights_))
         y_scores: FloatArray = (y_rows - y_centre) @ self.y_weights_
         return x_scores, y_scores
+
+    def _weights_of(self, attribute: FloatArray, original: FloatArray, *, second: bool, estimand: str) -> Section:
+        """Return the section about the directions in one of two views."""
+        first, which = (len(self.x_weights_), "second") if second else (0, "first")
+        estimands = (f"{estimand}, per unit of the prepared column", f"{estimand}, per original unit of the column")
+        values = (attribute.T, original.T)
+        names, parts = self._grids(f"weight, {which} view", estimands, values, "pair", first=first)
+        return weights_section(f"Directions in the {which} view", parts, attribute.T, names, "pair")
+
+
+def noise_level(quantity: str, of: str, value: float) -> Estimates:
+    """Return how strong noise and sampling alone may look."""
+    estimand = f"95% quantile of the first one that noise and sampling give if the {of} are unrelated"
+    return Estimates(quantity=f"{quantity}, of noise alone", estimand=estimand, value=value)

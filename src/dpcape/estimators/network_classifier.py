@@ -17,9 +17,11 @@ from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.gradient_rounds import descended, public_step
+from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step
+from dpcape.estimators.reported import grid, numbered_from_one, weights_section
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
+from dpcape.results import Result, Section
 from dpcape.statistics.feature_maps import feature_map, n_inputs
 from dpcape.statistics.gradients import (
     LayeredGradient,
@@ -260,3 +262,14 @@ class NetworkClassifier(FederatedEstimator):
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of rows whose class is predicted correctly."""
         return accuracy_of(self.predict(X), y, self.classes_)
+
+    def _result(self) -> Result:
+        units, inputs = self.hidden_.shape[0], self.hidden_.shape[1] - 1
+        names = [*(numbered_from_one(inputs) if self.features else self._names(inputs)), "bias"]
+        hidden = grid("weight of the hidden unit", WEIGHT, self.hidden_, names, "unit")
+        into = [*(numbered_from_one(self.output_.shape[1] - 1) if units else names[:-1]), "bias"]
+        output = grid("weight of the output", WEIGHT, self.output_, into, "output")
+        if not units:
+            return Result((weights_section("Weights of the outputs", (hidden, output), self.output_, into, "output"),))
+        first = weights_section("Weights of the hidden units", (hidden,), self.hidden_, names, "unit")
+        return Result((first, Section(title="Weights of the outputs", estimates=(output,), tables=())))

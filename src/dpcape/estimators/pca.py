@@ -20,7 +20,7 @@ from dpcape.core.privacy.calibration import plan_release
 from dpcape.core.statistic import AnyStatistic, build
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.expected_error import ExpectedError, checked_spectrum, energy_bounds
-from dpcape.estimators.renamed import renamed_attribute
+from dpcape.estimators.pca_result import pca_result, scree_of
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.site_adjusted import SiteAdjusted
@@ -32,6 +32,7 @@ from dpcape.postprocessing.eigen import all_eigen, noise_norm
 from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.results import Result
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
 from dpcape.statistics.moments import MEAN_WEIGHT, centred_moments, second_moment
@@ -165,9 +166,6 @@ class PCA(SiteAdjusted, ScoringEstimator):
         "sites_",
         "site_means_",
     )
-
-    _renamed: ClassVar[Mapping[str, str]] = {"explained_": "explained_variance_"}
-    explained_ = renamed_attribute("explained_", "explained_variance_")
 
     def __init__(
         self,
@@ -380,10 +378,12 @@ class PCA(SiteAdjusted, ScoringEstimator):
             )
         return plot_maps({"": self.components_.T}, shape, n_shown=min(8, len(self.components_)))
 
+    def _result(self) -> Result:
+        return pca_result(self)
+
     def plot_scree(self, ax: Axes | None = None) -> Axes:
         """Draw the eigenvalues and the noise level."""
-        from dpcape.report.plots import scree
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-
-        return scree(self.explained_variance_, self.noise_norm_, ax)
+        return draw(scree_of(self), ax)

@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.pls import PLS as DESCRIPTION
-from dpcape.estimators.multiview import TwoViewEstimator
+from dpcape.charts import Bars
+from dpcape.estimators.multiview import PAIR_TESTS, TwoViewEstimator, noise_level
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import correlation_draws, correlation_of_noise, correlation_p_values
 from dpcape.postprocessing.eigen import PlainSpectrum, canonical_pairs, spectra_of, whitened_cross
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
+from dpcape.results import Estimates, Result, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,10 +159,41 @@ class PLS(TwoViewEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"pls{index}" for index in range(len(self.covariances_))], dtype=object)
 
+    def _result(self) -> Result:
+        values = Estimates(
+            quantity="covariance of the scores",
+            estimand="covariance of the scores of the pair, of rows as they were clipped: those longer than the bound "
+            "or the released radius of their view are shortened",
+            names=numbered("pair", len(self.covariances_)),
+            value=self.covariances_,
+            p_value=self.p_values_,
+        )
+        level = noise_level("covariance of the scores", "views", self.noise_level_)
+        title = "Covariances of the scores"
+        strength = Section(title=title, estimates=(values, level), charts=(self._bars(),), notes=(PAIR_TESTS,))
+        estimand = "weight of the column in the score of its view"
+        return Result(
+            (
+                strength,
+                self._weights_of(self.x_weights_, self.original_x_weights_, second=False, estimand=estimand),
+                self._weights_of(self.y_weights_, self.original_y_weights_, second=True, estimand=estimand),
+            )
+        )
+
+    def _bars(self) -> Bars:
+        listed = ", ".join(f"{value:.3g}" for value in self.covariances_)
+        return Bars(
+            values=self.covariances_,
+            label="covariance",
+            row="pair",
+            level=self.noise_level_,
+            alt=f"Bars of the covariances: {listed}; noise alone reaches {self.noise_level_:.3g}.",
+            caption="Of unrelated views, the first covariance is above the dashed line in 5% of studies.",
+        )
+
     def plot_covariances(self, ax: Axes | None = None) -> Axes:
         """Draw the covariances and the noise level."""
-        from dpcape.report.plots import bars
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-
-        return bars(self.covariances_, "covariance", ax, noise_level=self.noise_level_)
+        return draw(self._bars(), ax)

@@ -12,11 +12,14 @@ from scipy.optimize import minimize
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.polynomial_loss import POLYNOMIAL_LOSS
+from dpcape.charts import Forest, drawn_caption
 from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.regression_result import PREPARED
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.polynomial import PackedPolynomial
+from dpcape.results import Estimates, Result, Section
 from dpcape.statistics.diameter_search import halton
 from dpcape.statistics.polynomials import polynomial_coefficients
 
@@ -108,6 +111,26 @@ class PolynomialLoss(FederatedEstimator):
         """Return the linear predictor x.w of new rows, prepared as the sites prepare theirs."""
         scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
         return scores
+
+    def _result(self) -> Result:
+        values, units, names = self.coef_, self.units_, self._names(len(self.coef_))
+        estimand = (
+            f"parameter that minimises the released mean loss {self.loss!r} plus a bound on its noise, within the "
+            "public ball, per {} of the column"
+        )
+        # A loss of one's own may have other parameters than one per column.
+        by_column = len(units.names) == len(values)
+        known = units.known and by_column
+        unit = [f"per {unit}" if unit else "" for unit in units.names] if by_column else ""
+        per, slopes = ("original unit", units.slopes(values)) if known else ("prepared unit", values)
+        parts = [Estimates(quantity="coefficient", estimand=estimand.format(per), names=names, value=slopes, unit=unit)]
+        if known:
+            half = estimand.format("half of the public range")
+            parts.append(Estimates(quantity=PREPARED, estimand=half, names=names, value=values))
+        label, alt = "coefficient", f"Coefficients of {len(values)} features."
+        caption = drawn_caption(len(values))
+        forest = Forest(values=values, interval=None, names=names, label=label, alt=alt, caption=caption)
+        return Result((Section(title="Coefficients", estimates=tuple(parts), charts=(forest,)),))
 
 
 def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, radius: float) -> FloatArray:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.regression import PREDICTION
-from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.regression_result import forest_of, regression_result
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds
 from dpcape.estimators.scaling import private_scaling, used_or_warned
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import Verdict, of_coefficients
+from dpcape.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Share of records that should be within the radius: the others are weighted down.
 _QUANTILE = 0.8
@@ -47,7 +54,7 @@ class Regression(FederatedEstimator):
     shrunken_coef_: FloatArray
     shrunken_intercept_: float
     noise_scale_: float
-    assumptions_: list[str]
+    classes_: AnyArray
     effect_bound: float | None = None
     _scaling: Scaling | None = None
     _middle: float = 0.0
@@ -79,7 +86,6 @@ class Regression(FederatedEstimator):
     def _forget_intervals(self) -> None:
         for name in _INTERVALS:
             self.__dict__.pop(name, None)
-        self.assumptions_ = []
 
     @property
     def _rows_shortened(self) -> bool:
@@ -193,9 +199,16 @@ class Regression(FederatedEstimator):
                 "deviation of the features (effect_bound)"
             )
 
-    def _drawn_interval(self) -> FloatArray | None:
-        """Return intervals for a picture: infinite ones are left out."""
-        if self.purpose == PREDICTION:
-            return None
-        ends = self.interval_
-        return np.where(np.isfinite(ends), ends, self.coef_)
+    def _predictor(self) -> tuple[str, str]:
+        """Return what a coefficient is a change of, and what an intercept is."""
+        raise NotImplementedError
+
+    def _result(self) -> Result:
+        return regression_result(self, *self._predictor())
+
+    def plot_coefficients(self, ax: Axes | None = None) -> Axes:
+        """Draw the coefficients with their intervals."""
+        from dpcape.report.drawing import draw
+
+        check_is_fitted(self, "guarantee_")
+        return draw(forest_of(self), ax)

@@ -11,6 +11,9 @@ from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.statistics.site_moments import SiteMeans, SiteMoments
 
+BY_SITE = "Noisy totals of each site are visible in this result, under every protocol."
+"""What results with figures of sites must say."""
+
 
 class OfSites(FederatedEstimator):
     """Base class of analyses whose releases have a part for each site."""

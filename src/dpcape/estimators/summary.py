@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,13 +27,28 @@ from dpcape.estimators.summary_figures import (
     side_by_side,
     unit_covariance,
 )
+from dpcape.estimators.table_one import (
+    ALL,
+    COUNTED,
+    ESTIMANDS,
+    FLAG,
+    FLAGGED,
+    IN_UNITS,
+    QUANTILE,
+    SHARE,
+    as_text_array,
+    compact_rows,
+    interval_rows,
+    is_date,
+)
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.group_summaries import Level, Pooled, pooled
 from dpcape.postprocessing.verdicts import Verdict, of_ranges
-from dpcape.report.table_one import ALL, QUANTILE, SHARE, aligned, as_text_array, latex, markdown
+from dpcape.results import NOISE_ALONE, SAMPLING_AND_NOISE, Estimates, Result, Section
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import grouped_counts
+from dpcape.tables import Table
 
 
 class Summary(FederatedEstimator):
@@ -63,9 +79,9 @@ class Summary(FederatedEstimator):
     ----------
     table_ : array of shape (rows, groups)
         The figures.
-    intervals_ : array of shape (2, rows, groups)
+    interval_ : array of shape (2, rows, groups)
         Lower and upper ends of their intervals.
-    noise_scales_ : array of shape (rows, groups)
+    table_noise_scale_ : array of shape (rows, groups)
         Standard deviations of the noise of privacy in them, before figures are kept within their ranges; to first order
         for shares, means and standard deviations; NaN for quantiles, and where noise hides the number of records.
     rows_ : array of shape (rows, 3)
@@ -131,8 +147,8 @@ class Summary(FederatedEstimator):
     _builder: ClassVar[str] = "table(data, columns={...})"
     _fitted: ClassVar[tuple[str, ...]] = (
         "table_",
-        "intervals_",
-        "noise_scales_",
+        "interval_",
+        "table_noise_scale_",
         "rows_",
         "groups_",
         "complete_",
@@ -142,8 +158,8 @@ class Summary(FederatedEstimator):
         "ranges_",
     )
     table_: FloatArray
-    intervals_: FloatArray
-    noise_scales_: FloatArray
+    interval_: FloatArray
+    table_noise_scale_: FloatArray
     rows_: AnyArray
     groups_: AnyArray
     complete_: BoolArray
@@ -226,8 +242,8 @@ class Summary(FederatedEstimator):
             drawn.append(np.column_stack([drawn_counts(column, entry) for entry in held]))
         self.rows_ = as_text_array([entry.key for entry in figures])
         self.table_ = np.array([entry.values for entry in figures])
-        self.intervals_ = np.moveaxis(np.array([entry.ends for entry in figures]), 2, 0)
-        self.noise_scales_ = np.array([entry.noises for entry in figures])
+        self.interval_ = np.moveaxis(np.array([entry.ends for entry in figures]), 2, 0)
+        self.table_noise_scale_ = np.array([entry.noises for entry in figures])
         self.cells_ = as_text_array(cells)
         self.histogram_ = np.concatenate(drawn)
         self.verdicts_ = self._verdicts(columns)
@@ -242,7 +258,7 @@ class Summary(FederatedEstimator):
             ]
             if kind == QUANTILE:
                 rows = [min(rows, key=lambda at: abs(float(self.rows_[at][2]) - 0.5))]
-            widths = (self.intervals_[1, rows] - self.intervals_[0, rows]).max(axis=0)
+            widths = (self.interval_[1, rows] - self.interval_[0, rows]).max(axis=0)
             what = "shares" if kind == SHARE else "median"
             for group, is_complete, width in zip(self.groups_, self.complete_, widths, strict=True):
                 if is_complete:
@@ -272,7 +288,7 @@ class Summary(FederatedEstimator):
     def interval(self, variable: str, statistic: str, level: str = "", *, group: str = ALL) -> tuple[float, float]:
         """Return the interval of one figure, with the arguments of :meth:`figure`."""
         row, at = self._place(variable, statistic, level, group)
-        return float(self.intervals_[0, row, at]), float(self.intervals_[1, row, at])
+        return float(self.interval_[0, row, at]), float(self.interval_[1, row, at])
 
     def _place(self, variable: str, statistic: str, level: str, group: str) -> tuple[int, int]:
         check_is_fitted(self, "guarantee_")
@@ -283,17 +299,43 @@ class Summary(FederatedEstimator):
             raise KeyError(f"no figure {wanted} of group {group!r}; rows_ and groups_ list all of them")
         return rows[0], int(groups[0])
 
-    def to_text(self) -> str:
-        """Return the table as plain text."""
-        check_is_fitted(self, "guarantee_")
-        return aligned(self)
+    def _result(self) -> Result:
+        keys = np.repeat(self.rows_, len(self.groups_), axis=0)
+        kinds = keys[:, 1].tolist()
+        figures = Estimates(
+            quantity=kinds,
+            estimand=[ESTIMANDS[kind] for kind in kinds],
+            names=keys[:, 0].tolist(),
+            parts=keys[:, 2].tolist(),
+            groups=self.groups_.tolist() * len(self.rows_),
+            value=self.table_,
+            low=self.interval_[0],
+            high=self.interval_[1],
+            noise=self.table_noise_scale_,
+            unit=[self.unit_of(str(name)) if kind in IN_UNITS else "" for name, kind, _ in keys],
+            confidence=self.confidence,
+            covers=[NOISE_ALONE if kind in COUNTED else SAMPLING_AND_NOISE for kind in kinds],
+            dates=[is_date(self, row) for row in range(len(self.rows_)) for _ in self.groups_],
+        )
+        whole = Table(*interval_rows(self), f"All figures with {100 * self.confidence:g}% intervals.")
+        compact = Table(*compact_rows(self))
+        flagged = (FLAGGED,) if any(FLAG in cell for row in compact.rows for cell in row) else ()
+        return Result((Section(title="Table 1", estimates=(figures,), tables=(compact, whole), notes=flagged),))
+
+    def to_text(self, *, intervals: bool = False) -> str:
+        """Return the table as plain text; with ``intervals``, all figures with their intervals."""
+        return self._laid_out(intervals=intervals).to_text()
 
     def to_markdown(self, *, intervals: bool = False) -> str:
         """Return the table as Markdown; with ``intervals``, all figures with their intervals."""
-        check_is_fitted(self, "guarantee_")
-        return markdown(self, intervals=intervals)
+        return self._laid_out(intervals=intervals).to_markdown()
 
     def to_latex(self, *, intervals: bool = False) -> str:
-        """Return the table as a LaTeX tabular, for the package booktabs."""
-        check_is_fitted(self, "guarantee_")
-        return latex(self, intervals=intervals)
+        """Return the table as LaTeX, for the package booktabs; with ``intervals``, all figures with their intervals."""
+        return self._laid_out(intervals=intervals).to_latex()
+
+    def _laid_out(self, *, intervals: bool) -> Result:
+        """Return the result with one of its two tables."""
+        (section,) = self.result().sections
+        compact, whole = section.tables or ()
+        return Result((replace(section, tables=(whole if intervals else compact,)),))

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.facts import PublicColumn
+from dpcape.estimators.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Interval,
@@ -28,7 +29,6 @@ from dpcape.postprocessing.group_summaries import (
     shown_counts,
     size_interval,
 )
-from dpcape.report.table_one import COUNT, DEVIATION, MEAN, MISSING, QUANTILE, RECORDS, SHARE
 from dpcape.statistics.cells import CATEGORY, encoding
 
 

@@ -14,12 +14,20 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
+from dpcape.charts import Topics
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
-from dpcape.estimators.moment_decomposition import LARGEST_FULL, Decomposition, decompose, warn_if_drowned
+from dpcape.estimators.moment_decomposition import (
+    LARGEST_FULL,
+    Decomposition,
+    decompose,
+    strength_section,
+    warn_if_drowned,
+)
 from dpcape.estimators.new_rows import check_names, names_of
+from dpcape.estimators.reported import grid
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -33,8 +41,10 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
 )
 from dpcape.postprocessing.verdicts import numbered, of_parts
+from dpcape.results import Estimates, Result, Section
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.word_moments import whitened_word_triples, word_pairs, word_shares, word_triples
+from dpcape.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +61,7 @@ _SMOOTHING = 0.01
 # Probability with which noise alone may exceed the level that directions are compared with.
 _FAILURE = 0.02
 _FEWEST_WORDS = 3
+_SHOWN_WORDS, _SHOWN_TOPICS = 8, 10
 
 
 class TopicModel(ScoringEstimator):
@@ -282,6 +293,41 @@ class TopicModel(ScoringEstimator):
         check_is_fitted(self, "guarantee_")
         return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
+    def _result(self) -> Result:
+        weights = Estimates(
+            quantity="weight of the component",
+            estimand="share of the topic among documents of at least three words"
+            + (", of documents scaled down to the stated length" if self.document_length else ""),
+            names=numbered("component", len(self.weights_)),
+            value=self.weights_,
+        )
+        names, shown = self._names(self.topics_.shape[1]), self.top_words(_SHOWN_WORDS)[:_SHOWN_TOPICS]
+        by_number = not hasattr(self, "feature_names_in_")
+        if by_number:
+            # Positions count from 0; reports number columns without names from 1.
+            shown = [[(str(int(at) + 1), share) for at, share in topic] for topic in shown]
+        rows = [
+            [str(number), f"{100 * weight:.1f}%", ", ".join(word for word, _ in topic)]
+            for number, (weight, topic) in enumerate(zip(self.weights_, shown, strict=False), start=1)
+        ]
+        chart = Topics(
+            words=shown,
+            weights=self.weights_,
+            alt=f"Bars of the {_SHOWN_WORDS} most probable words of each of {len(shown)} topics.",
+            caption="The most probable words of each topic; its weight is in brackets.",
+        )
+        estimand = "probability of the word at any place of a document on the topic"
+        if self.n_words is not None:
+            estimand += ", among the words that were kept; 0 for the others"
+        found = Section(
+            title="Topics",
+            estimates=(weights, grid("probability of the word", estimand, self.topics_, names, "topic")),
+            tables=(Table(["topic", "share", f"words{', by number' if by_number else ''}"], rows, are_words=True),),
+            charts=(chart,),
+        )
+        model = "every document is on one topic, and its words are drawn from it independently"
+        return Result((found, strength_section(self.strengths_, self.noise_level_, self.weights_)), (model,))
+
     def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
         """Draw the most probable words of each topic."""
         from dpcape.report.component_plots import top_words
@@ -290,10 +336,10 @@ class TopicModel(ScoringEstimator):
 
     def plot_strengths(self, ax: Axes | None = None) -> Axes:
         """Draw the strengths of the topics and the noise level."""
-        from dpcape.report.component_plots import strengths
+        from dpcape.report.drawing import draw
 
         check_is_fitted(self, "guarantee_")
-        return strengths(self.strengths_, self.noise_level_, ax)
+        return draw(strength_section(self.strengths_, self.noise_level_, self.weights_).charts[0], ax)
 
 
 def pair_sampling_norm(moment: FloatArray, length: int | None, record_share: float) -> float:

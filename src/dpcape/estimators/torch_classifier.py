@@ -17,9 +17,11 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.gradient_rounds import descended, public_step
+from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
+from dpcape.postprocessing.verdicts import numbered
+from dpcape.results import LARGEST, Estimates, Result, Section
 from dpcape.statistics.modules import module_gradient, module_of
 from dpcape.statistics.torch_modules import TorchModule
 
@@ -172,3 +174,8 @@ class TorchClassifier(FederatedEstimator):
                 "Register it with known_module."
             )
         return registered.module(self.weights_, self.n_features_in_, len(self.classes_))
+
+    def _result(self) -> Result:
+        names = numbered("weight", len(self.weights_)) if len(self.weights_) <= LARGEST else ""
+        weights = Estimates(quantity="weight of the module", estimand=WEIGHT, names=names, value=self.weights_)
+        return Result((Section(title="Weights of the module", estimates=(weights,)),))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from dpcape.core.errors import InvalidParameter
-from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.factor_release import FactorRelease
 
 
@@ -20,7 +19,6 @@ class ChoiceOfFactors:
     chosen: int
 
 
-@renamed_parameters(seed="random_state")
 def choose_n_factors(
     X: ArrayLike,
     y: ArrayLike,

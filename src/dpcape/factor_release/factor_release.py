@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
@@ -122,7 +121,6 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     True
     """
 
-    @renamed_parameters(seed="random_state")
     def __init__(
         self,
         n_factors: int | str = "adaptive",

@@ -15,7 +15,6 @@ from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.renamed import renamed_parameters
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.moment_sampler import sample_from_moment
 from dpcape.federation.allowance import Allowance
@@ -91,7 +90,6 @@ class PrivateFactorModel(FederatedEstimator):
     analysis: ClassVar[Analysis | None] = PRIVATE_FACTOR_MODEL
     _fitted: ClassVar[tuple[str, ...]] = ("n_factors_", "loadings_", "residual_variance_", "moment_", "noise_norm_")
 
-    @renamed_parameters(seed="random_state")
     def __init__(
         self,
         n_factors: int | str,

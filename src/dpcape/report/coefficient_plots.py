@@ -54,22 +54,6 @@ def coefficient_plot(
     return axes
 
 
-def within(interval: FloatArray, coefficients: FloatArray, least: float) -> FloatArray:
-    """Return intervals whose ends are infinite beyond what can be drawn beside the coefficients.
-
-    Parameters
-    ----------
-    interval : array of shape (2, D)
-        Lower and upper ends.
-    coefficients : array of shape (D,)
-        Coefficients that are drawn.
-    least : float
-        What is drawn at least, to either side.
-    """
-    farthest = max(least, 2 * float(np.abs(coefficients).max(initial=0.0)))
-    return np.where(np.abs(interval) <= farthest, interval, np.copysign(np.inf, interval))
-
-
 def _draw(axes: Axes, values: FloatArray, ends: FloatArray | None, positions: AnyArray) -> None:
     """Draw points with intervals; arrows stand for ends that are not known or far away."""
     if ends is None:

@@ -42,22 +42,6 @@ def _panels(count: int) -> NDArray[np.object_]:
     return panels.ravel()
 
 
-def image_of_components(
-    components: FloatArray, weights: FloatArray, names: Sequence[str] | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw components as rows of an image: red is positive, blue negative."""
-    axes = new_axes(ax)
-    limit = max(float(np.abs(components).max()), 1e-300)
-    image = axes.imshow(components, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    axes.set_yticks(np.arange(len(weights)), [f"{100 * weight:.0f}%" for weight in weights])
-    axes.set_ylabel("weight")
-    axes.set_xlabel("column")
-    if names is not None and len(names) <= 30:
-        axes.set_xticks(np.arange(len(names)), list(names), rotation=90, fontsize=7, parse_math=False)
-    axes.figure.colorbar(image, ax=axes)
-    return axes
-
-
 def loadings(weights: FloatArray, labels: Sequence[str], names: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw rows of weights as a heat map with one colour scale: red is positive, blue negative.
 
@@ -124,18 +108,3 @@ def correlation_map(
 
 def _longest(names: Sequence[str]) -> int:
     return max(map(len, names), default=0)
-
-
-def strengths(values: FloatArray, noise_level: float, ax: Axes | None = None) -> Axes:
-    """Draw the strengths of components and the strength that noise alone would have."""
-    axes = new_axes(ax)
-    positions = np.arange(1, len(values) + 1)
-    axes.bar(positions, values, color=COLOURS[0], width=min(0.8, 0.12 * len(values)))
-    axes.set_xticks(positions[:: -(-len(values) // 20)])
-    axes.set_xlim(0.4, len(values) + 0.6)
-    if noise_level > 0:
-        axes.axhline(noise_level, color=COLOURS[1], linestyle="--", label="noise alone")
-        axes.legend(frameon=False)
-    axes.set_xlabel("component")
-    axes.set_ylabel("strength")
-    return axes

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Protocol
 
+from dpcape.analyses.description import Analysis
 from dpcape.core._version import __version__
 from dpcape.core.protocols.registry import protocol_of
 from dpcape.guarantee.guarantee import NONE, Guarantee
-from dpcape.report.assumptions import assumption_sentence
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.report.citations import papers, software
-from dpcape.report.loading_sections import FittedModel
+from dpcape.results import Result
 from dpcape.schema.column import Column
 from dpcape.schema.schema import Schema
+
+
+class Fitted(Protocol):
+    """Fitted estimator, as far as a text on methods needs it."""
+
+    guarantee_: Guarantee
+    releases_: list[ReleaseRecord]
+    schemas_in_: tuple[Schema | None, ...]
+    bounds_in_: tuple[float, ...]
+    widths_in_: tuple[int, ...]
+    n_features_in_: int
+
+    @property
+    def analysis(self) -> Analysis | None: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, object]: ...
+
+    def result(self) -> Result: ...
+
 
 # Columns that are named; of more, the first and last are.
 _NAMED = 12
 
 
-def methods_text(model: FittedModel) -> str:
+def methods_text(model: Fitted) -> str:
     """Return a paragraph on how a result was computed, with the guarantee in full."""
-    guarantee: Guarantee = model.guarantee_
-    parts = [_what(model, guarantee), _columns(model), _noise(model, guarantee), _intervals(model)]
-    parts.append(assumption_sentence(model))
+    guarantee, found = model.guarantee_, model.result()
+    parts = [_what(model, guarantee), _columns(model), _noise(model, guarantee), *found.meanings(), *found.notes]
     return " ".join(part for part in parts if part)
 
 
-def references(model: FittedModel) -> list[str]:
+def references(model: Fitted) -> list[str]:
     """Return what a paper should cite: the software, the method, and the accounting of privacy."""
     return [software(), *papers(type(model), model.guarantee_.protocol)]
 
 
-def methods_markdown(model: FittedModel) -> str:
+def methods_markdown(model: Fitted) -> str:
     """Return the paragraph and the references as Markdown."""
     listed = "\n".join(f"- {entry}" for entry in references(model))
     return f"# Methods\n\n{methods_text(model)}\n\n## References\n\n{listed}\n"
 
 
-def _what(model: FittedModel, guarantee: Guarantee) -> str:
+def _what(model: Fitted, guarantee: Guarantee) -> str:
     described = model.analysis
     kind = type(model).__name__
     # What a variant adds after the comma is among the parameters.
@@ -51,7 +70,7 @@ def _what(model: FittedModel, guarantee: Guarantee) -> str:
     )
 
 
-def _settings(model: FittedModel) -> str:
+def _settings(model: Fitted) -> str:
     """Return the parameters that differ from their defaults, in words."""
     described = model.analysis
     if described is None:
@@ -59,13 +78,22 @@ def _settings(model: FittedModel) -> str:
     usual = {entry.name: entry.default for entry in described.parameters}
     given = {name: value for name, value in model.get_params(deep=False).items() if name in usual}
     plain = {name: value for name, value in given.items() if isinstance(value, str | int | float | list | tuple)}
-    texts = [f"{name} = {value}" for name, value in plain.items() if value != usual[name] and len(str(value)) < 200]
+    # What was read from a file has lists where the default is a tuple.
+    texts = [
+        f"{name} = {value}"
+        for name, value in plain.items()
+        if _listed(value) != _listed(usual[name]) and len(str(value)) < 200
+    ]
     return f", with {', '.join(texts)}" if texts else ""
 
 
-def _columns(model: FittedModel) -> str:
+def _listed(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _columns(model: Fitted) -> str:
     """Say which columns there were and how they were prepared."""
-    schemas: Sequence[Schema | None] = model.schemas_in_
+    schemas = model.schemas_in_
     columns = [column for schema in schemas if schema is not None for column in schema.columns]
     if not columns or any(schema is None for schema in schemas):
         bounds = " and ".join(f"{bound:g}" for bound in model.bounds_in_)
@@ -96,7 +124,7 @@ def _column(column: Column) -> str:
     return f"{column.name} ({low:g} to {high:g}{f' {column.unit}' if column.unit else ''})"
 
 
-def _noise(model: FittedModel, guarantee: Guarantee) -> str:
+def _noise(model: Fitted, guarantee: Guarantee) -> str:
     if guarantee.status == NONE:
         return "No noise was added: exact totals of every site were released, without a guarantee of privacy."
     described = protocol_of(guarantee.protocol)
@@ -107,10 +135,3 @@ def _noise(model: FittedModel, guarantee: Guarantee) -> str:
         f"Privacy is protected by Gaussian noise on exact integers in {counted}, under the protocol {protocol}. "
         f"Guarantee: {guarantee.sentence()}"
     )
-
-
-def _intervals(model: FittedModel) -> str:
-    confidence = model.get_params(deep=False).get("confidence")
-    if not isinstance(confidence, float):
-        return ""
-    return f"Intervals are at {100 * confidence:g}% and cover sampling and the noise of privacy."

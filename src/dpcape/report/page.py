@@ -17,12 +17,7 @@ from dpcape.guarantee.card import Card, card_html, card_of
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.pages.style import environment
 from dpcape.pages.svg import svg_of
-
-__all__ = ["Picture", "ReportSection", "Table", "svg_of", "write_page"]
-
-# A fingerprint of an identity has 39 letters.
-_ONE_LINE = 40
-_NUMBER = re.compile(r"^[<>~ +\-]*[\d.,]+(e[+-]?\d+)?( ?%)?$")
+from dpcape.tables import Table
 
 
 @dataclass(frozen=True)
@@ -45,36 +40,6 @@ class Picture:
     alt: str
     caption: str
     wide: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Table of texts.
-
-    Attributes
-    ----------
-    header : sequence of str
-        Names of the columns.
-    rows : sequence of sequence of str
-        Cells, row by row; the first cell names the row.
-    caption : str
-        Caption above the table.
-    """
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-    @property
-    def numeric(self) -> list[bool]:
-        """Whether each column contains only numbers, which are right-aligned; never true for the first."""
-        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
-        return [index > 0 and _are_numbers(column) for index, column in enumerate(columns)]
-
-    @property
-    def is_compact(self) -> bool:
-        """Whether every cell fits on one line; such a table scrolls instead of breaking its cells."""
-        return all(len(cell) <= _ONE_LINE for row in self.rows for cell in row)
 
 
 @dataclass
@@ -198,11 +163,6 @@ class _Shown:
         self._n_figures += 1
         svg = svg_of(picture.figure, alt=picture.alt, prefix=f"f{self._n_figures}-")
         return {"svg": Markup(svg), "caption": picture.caption, "wide": picture.wide}
-
-
-def _are_numbers(cells: Sequence[str]) -> bool:
-    filled = [cell for cell in cells if cell not in ("", "...")]
-    return bool(filled) and all(_NUMBER.match(cell) for cell in filled)
 
 
 def _script_json(data: Mapping[str, object]) -> str:

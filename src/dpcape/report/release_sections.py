@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from dpcape.guarantee.release_record import ReleaseRecord
-from dpcape.report.loading_sections import figure_of
-from dpcape.report.page import Picture, ReportSection, Table
+from dpcape.report.drawing import figure_of
+from dpcape.report.page import Picture, ReportSection
 from dpcape.report.release_plots import rounds, signal_bars
+from dpcape.tables import Table
 
 _SHOWN_RELEASES, _FEWEST_ROUNDS = 24, 3
 _MEANING = (

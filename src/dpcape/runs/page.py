@@ -17,11 +17,11 @@ from dpcape.guarantee.card_content import LIMITS, STATUS, Card, card_of, tone_of
 from dpcape.guarantee.card_ledger import RunCharges, decimal
 from dpcape.guarantee.guarantee import NONE, Guarantee
 from dpcape.pages.numbers import round_up
-from dpcape.report.assumptions import assumption_section, assumptions_of
 from dpcape.report.methods import methods_text, references
-from dpcape.report.model_sections import arrays_section, model_sections, verdict_section
-from dpcape.report.page import ReportSection, Table, write_page
+from dpcape.report.model_sections import arrays_section, result_sections, verdict_section
+from dpcape.report.page import ReportSection, write_page
 from dpcape.report.release_sections import noise_section, round_sections
+from dpcape.tables import Table
 
 if TYPE_CHECKING:
     from dpcape.estimators.estimator import FederatedEstimator
@@ -37,7 +37,6 @@ def write_run_page(run: RunFolder) -> None:
     """Write ``report.html`` of a run whose result is saved."""
     study, model, members = run.study(), run.model(), run.participants()
     guarantee = model.guarantee_
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     write_page(
         run.path / "report.html",
         title=f"{study.name}: {study.description.in_words}",
@@ -51,8 +50,7 @@ def write_run_page(run: RunFolder) -> None:
             *_warned(model),
             *_repeats(run, guarantee),
             *verdict_section(model.verdicts_),
-            *assumption_section(model),
-            *model_sections(model, names, inside=_mask(run), shape=study.data.shape),
+            *result_sections(model.result(), inside=_mask(run), shape=study.data.shape),
             *round_sections(model.releases_),
         ],
         details=[
@@ -61,7 +59,7 @@ def write_run_page(run: RunFolder) -> None:
             *_audited(run),
             *_not_warned(model),
             _cite(model, guarantee),
-            arrays_section(model),
+            arrays_section(model.fitted_arrays()),
         ],
         data=_data(run, model, members),
     )
@@ -234,7 +232,6 @@ def _mask(run: RunFolder) -> BoolArray | None:
 
 def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Participant]) -> dict[str, object]:
     study = run.study()
-    arrays = {name: np.asarray(getattr(model, name)) for name in model._fitted if hasattr(model, name)}
     return {
         "study": study.name,
         "digest": study.digest(),
@@ -249,8 +246,10 @@ def _data(run: RunFolder, model: FederatedEstimator, members: Mapping[str, Parti
         },
         "releases": [msgspec.to_builtins(release) for release in model.releases_],
         "warnings": list(getattr(model, "warnings_", [])),
-        "assumptions": list(assumptions_of(model)),
+        "assumptions": list(model.result().assumptions),
         "verdicts": [msgspec.to_builtins(verdict) for verdict in model.verdicts_],
         # Longer arrays are in model.npz only.
-        "result": {name: array.tolist() for name, array in arrays.items() if array.size <= _LARGEST_ARRAY},
+        "result": {
+            name: array.tolist() for name, array in model.fitted_arrays().items() if array.size <= _LARGEST_ARRAY
+        },
     }

@@ -28,12 +28,12 @@ _MAPS = (
 def write_results(run: RunFolder) -> None:
     """Write ``results.csv``, ``results.json``, ``methods.md`` and, for a study with a mask, images of the maps."""
     model = run.model()
-    found = model.results()
+    found = model.result()
     write_text(run.path / "results.csv", found.to_csv())
     write_text(run.path / "methods.md", methods_markdown(model))
     guarantee, study = model.guarantee_, run.study()
     content = {
-        "format": "dpcape results 1",
+        "format": "dpcape results 2",
         "study": study.name,
         "analysis": study.description.spelling,
         "rehearsal": run.is_rehearsal,
@@ -46,9 +46,9 @@ def write_results(run: RunFolder) -> None:
             {"statistic": release.statistic, "noise_sd": release.scale, "n_records": release.n_records}
             for release in model.releases_
         ],
-        "assumptions": list(found.assumptions),
         "verdicts": [str(verdict) for verdict in model.verdicts_],
-        "notes": list(found.notes),
+        "assumptions": list(found.assumptions),
+        "notes": [*(text for section in found.sections for text in section.notes), *found.notes],
         "results": found.to_list(),
     }
     write_text(run.path / "results.json", json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -1,45 +1,39 @@
-"""Table 1 in words: of a fitted summary, as rows of text, Markdown or LaTeX."""
+"""Table 1 in words: the figures of a fitted summary, arranged as papers print them."""
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray
+from dpcape.results import iso_date
+
+if TYPE_CHECKING:
+    from dpcape.estimators.summary import Summary
 
 MISSING, ALL = "missing", "all"
 RECORDS, QUANTILE, MEAN, DEVIATION, COUNT, SHARE = "records", "quantile", "mean", "sd", "count", "share"
 FLAG = "†"
 FLAGGED = f"{FLAG} Imprecise: the interval takes more than 10% of the range."
-_TEX = {
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    FLAG: r"\dag{}",
+_SAMPLED = "in the population that these records are a sample of"
+_WITHIN = f"of values that are not missing, moved into their public range, {_SAMPLED}"
+IN_UNITS, COUNTED = (QUANTILE, MEAN, DEVIATION), (RECORDS, COUNT)
+ESTIMANDS = {
+    RECORDS: "number of these records, overall and in the group",
+    COUNT: "number of these records at the level, or with a missing value",
+    SHARE: f"share of the level among values that are not missing, {_SAMPLED}",
+    QUANTILE: f"quantile {_WITHIN}",
+    MEAN: f"mean {_WITHIN}",
+    DEVIATION: f"standard deviation {_WITHIN}",
 }
 NARROW = 0.1
 """Share of its range that the interval of a mean may take without a flag."""
 
 
-class FittedSummary(Protocol):
-    """What the texts are made from: the fitted arrays of a summary."""
-
-    rows_: AnyArray
-    groups_: AnyArray
-    complete_: BoolArray
-    table_: FloatArray
-    intervals_: FloatArray
-    variables_: AnyArray
-    ranges_: FloatArray
-    confidence: float
-
-
-def compact_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
+def compact_rows(model: Summary) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the table as papers print it: median [quartiles], mean (SD), counts and shares.
 
     Groups of records whose group is missing are left to the last rows.
@@ -56,7 +50,7 @@ def compact_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def interval_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
+def interval_rows(model: Summary) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of all figures with their intervals."""
     shown = _shown_groups(model)
     header = ["figure", *(str(model.groups_[at]) for at in shown)]
@@ -64,54 +58,7 @@ def interval_rows(model: FittedSummary) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def notes(model: FittedSummary) -> list[str]:
-    """Return what must be said below the table."""
-    text = [
-        f"Counts, shares, quantiles, means and standard deviations have noise; {100 * model.confidence:g}% intervals "
-        "are in the longer table. Intervals of counts are about these records, all others about the population they "
-        "come from. Shares are among values that are not missing."
-    ]
-    return [*text, FLAGGED] if any(FLAG in cell for row in compact_rows(model)[1] for cell in row) else text
-
-
-def markdown(model: FittedSummary, *, intervals: bool = False) -> str:
-    """Return the table as Markdown; with ``intervals``, all figures with their intervals."""
-    header, rows = interval_rows(model) if intervals else compact_rows(model)
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    table = "\n".join("| " + " | ".join(_escaped(cell, "|") for cell in line) + " |" for line in lines)
-    return "\n\n".join([table, *notes(model)]) + "\n"
-
-
-def latex(model: FittedSummary, *, intervals: bool = False) -> str:
-    """Return the table as a LaTeX tabular with rules of the package booktabs."""
-    header, rows = interval_rows(model) if intervals else compact_rows(model)
-    body = [" & ".join(_tex(cell) for cell in line) + r" \\" for line in rows]
-    columns = "l" + "r" * (len(header) - 1)
-    lines = [
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        " & ".join(_tex(cell) for cell in header) + r" \\",
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        *(rf"\par {_tex(note)}" for note in notes(model)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def aligned(model: FittedSummary) -> str:
-    """Return the table as plain text in columns."""
-    header, rows = compact_rows(model)
-    widths = [max(len(line[at]) for line in (header, *rows)) for at in range(len(header))]
-    lines = [
-        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
-        for line in (header, *rows)
-    ]
-    return "\n".join([*lines, "", *notes(model)])
-
-
-def _of_number(model: FittedSummary, name: str, kind: str, shown: Sequence[int]) -> Iterator[list[str]]:
+def _of_number(model: Summary, name: str, kind: str, shown: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of a number or date."""
     places = _places(model, name)
     quantiles = sorted((float(level), row) for (statistic, level), row in places.items() if statistic == QUANTILE)
@@ -134,7 +81,7 @@ def _of_number(model: FittedSummary, name: str, kind: str, shown: Sequence[int])
     yield [f"{name}, missing", *(_number(model, places[COUNT, MISSING], at) for at in shown)]
 
 
-def _of_category(model: FittedSummary, name: str, shown: Sequence[int]) -> Iterator[list[str]]:
+def _of_category(model: Summary, name: str, shown: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of a category."""
     for (statistic, level), row in _places(model, name).items():
         if statistic != COUNT:
@@ -149,7 +96,7 @@ def _of_category(model: FittedSummary, name: str, shown: Sequence[int]) -> Itera
         ]
 
 
-def _places(model: FittedSummary, name: str) -> dict[tuple[str, str], int]:
+def _places(model: Summary, name: str) -> dict[tuple[str, str], int]:
     """Return where the figures of a variable are."""
     return {
         (str(statistic), str(level)): row
@@ -158,16 +105,16 @@ def _places(model: FittedSummary, name: str) -> dict[tuple[str, str], int]:
     }
 
 
-def _variables(model: FittedSummary) -> list[tuple[str, str]]:
+def _variables(model: Summary) -> list[tuple[str, str]]:
     return [(str(name), str(kind)) for name, kind in model.variables_]
 
 
-def _shown_groups(model: FittedSummary) -> list[int]:
+def _shown_groups(model: Summary) -> list[int]:
     """Return the groups that are columns of the table: those in which nothing is missing."""
     return [int(at) for at in np.flatnonzero(model.complete_)]
 
 
-def _title(model: FittedSummary, row: int) -> str:
+def _title(model: Summary, row: int) -> str:
     variable, statistic, level = (str(entry) for entry in model.rows_[row])
     if statistic == RECORDS:
         return RECORDS
@@ -176,23 +123,24 @@ def _title(model: FittedSummary, row: int) -> str:
     return f"{variable}, {statistic}" if not level else f"{variable}: {level}, {statistic}"
 
 
-def _kind(model: FittedSummary, row: int) -> str:
+def _kind(model: Summary, row: int) -> str:
     return dict(_variables(model)).get(str(model.rows_[row][0]), "")
 
 
-def _is_date(model: FittedSummary, row: int) -> bool:
+def is_date(model: Summary, row: int) -> bool:
+    """Return whether the figures of a row are days since 1970."""
     return _kind(model, row) == "date" and model.rows_[row][1] == QUANTILE
 
 
-def _number(model: FittedSummary, row: int, at: int) -> str:
+def _number(model: Summary, row: int, at: int) -> str:
     """Return a figure with as many digits as its interval supports."""
-    low, high = model.intervals_[:, row, at]
+    low, high = model.interval_[:, row, at]
     return _text(model, row, float(model.table_[row, at]), float(high - low) / 2)
 
 
-def _text(model: FittedSummary, row: int, value: float, half: float) -> str:
-    if _is_date(model, row):
-        return _iso(value)
+def _text(model: Summary, row: int, value: float, half: float) -> str:
+    if is_date(model, row):
+        return iso_date(value)
     statistic = str(model.rows_[row][1])
     if statistic in (RECORDS, COUNT):
         return f"{max(value, 0.0):.0f}"
@@ -202,37 +150,18 @@ def _text(model: FittedSummary, row: int, value: float, half: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def _with_interval(model: FittedSummary, row: int, at: int) -> str:
-    low, high = (float(end) for end in model.intervals_[:, row, at])
+def _with_interval(model: Summary, row: int, at: int) -> str:
+    low, high = (float(end) for end in model.interval_[:, row, at])
     half = (high - low) / 2
     return f"{_number(model, row, at)} ({_text(model, row, low, half)} to {_text(model, row, high, half)})"
 
 
-def _flag(model: FittedSummary, row: int, at: int) -> str:
+def _flag(model: Summary, row: int, at: int) -> str:
     """Return the mark of a figure whose interval takes much of the range."""
     names = [name for name, _ in _variables(model)]
     low, high = model.ranges_[names.index(str(model.rows_[row][0]))]
-    first, last = model.intervals_[:, row, at]
+    first, last = model.interval_[:, row, at]
     return FLAG if last - first > NARROW * (high - low) else ""
-
-
-def shown_figure(model: FittedSummary, row: int, value: float) -> float | str:
-    """Return a figure of a row as it is; a date in ISO form."""
-    return _iso(value) if _is_date(model, row) else value
-
-
-def _iso(days: float) -> str:
-    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).isoformat()
-
-
-def _escaped(text: str, marks: str) -> str:
-    for mark in marks:
-        text = text.replace(mark, f"\\{mark}")
-    return text
-
-
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(letter, letter) for letter in text)
 
 
 def as_text_array(rows: Sequence[Sequence[str]]) -> AnyArray:
