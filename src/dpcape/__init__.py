@@ -54,95 +54,53 @@ _WHERE = {
 }
 
 if TYPE_CHECKING:
-    from dpcape.analyses.scaling import Quantile
-    from dpcape.core.noise import Replay
-    from dpcape.core.privacy.ledger import Ledger
-    from dpcape.core.protocols.cape import Cape
-    from dpcape.core.protocols.dealer import Dealer
-    from dpcape.core.protocols.exact import Exact
-    from dpcape.core.protocols.independent import Independent
-    from dpcape.core.protocols.secure_sum import SecureSum
-    from dpcape.estimators.cca import CCA
-    from dpcape.estimators.contrasts import GroupContrast, MassUnivariate
-    from dpcape.estimators.correlation import Correlation
-    from dpcape.estimators.cox import Cox
-    from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel
-    from dpcape.estimators.harmonise import Harmonise
-    from dpcape.estimators.heterogeneity import Heterogeneity
-    from dpcape.estimators.joint_ica import JointICA
-    from dpcape.estimators.kaplan_meier import KaplanMeier
-    from dpcape.estimators.kmeans import KMeans
-    from dpcape.estimators.linear_regression import LinearRegression
-    from dpcape.estimators.log_rank import LogRank
-    from dpcape.estimators.logistic_regression import LogisticRegression
-    from dpcape.estimators.mean import Mean
-    from dpcape.estimators.mixture_model import MixtureModel
-    from dpcape.estimators.multi_cca import MultiCCA
-    from dpcape.estimators.network_classifier import NetworkClassifier
-    from dpcape.estimators.pca import PCA
-    from dpcape.estimators.pls import PLS
-    from dpcape.estimators.polynomial_loss import PolynomialLoss
-    from dpcape.estimators.summary import Summary
-    from dpcape.estimators.topic_model import TopicModel
-    from dpcape.estimators.torch_classifier import TorchClassifier
-    from dpcape.federation.federation import Federation
-    from dpcape.records import labelled, rows, views
-    from dpcape.records.readers.sql import sql
-    from dpcape.records.typed_table import table
-    from dpcape.records.words_and_series import documents, subjects
-    from dpcape.schema.schema import Schema
-    from dpcape.site.in_process import in_process
-    from dpcape.statistics.bases import Atlas, Template
-    from dpcape.statistics.cosines import Cosines
+    from dpcape.analyses.scaling import Quantile as Quantile
+    from dpcape.core.noise import Replay as Replay
+    from dpcape.core.privacy.ledger import Ledger as Ledger
+    from dpcape.core.protocols.cape import Cape as Cape
+    from dpcape.core.protocols.dealer import Dealer as Dealer
+    from dpcape.core.protocols.exact import Exact as Exact
+    from dpcape.core.protocols.independent import Independent as Independent
+    from dpcape.core.protocols.secure_sum import SecureSum as SecureSum
+    from dpcape.estimators.cca import CCA as CCA
+    from dpcape.estimators.contrasts import GroupContrast as GroupContrast
+    from dpcape.estimators.contrasts import MassUnivariate as MassUnivariate
+    from dpcape.estimators.correlation import Correlation as Correlation
+    from dpcape.estimators.cox import Cox as Cox
+    from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel as GeneralizedLinearModel
+    from dpcape.estimators.harmonise import Harmonise as Harmonise
+    from dpcape.estimators.heterogeneity import Heterogeneity as Heterogeneity
+    from dpcape.estimators.joint_ica import JointICA as JointICA
+    from dpcape.estimators.kaplan_meier import KaplanMeier as KaplanMeier
+    from dpcape.estimators.kmeans import KMeans as KMeans
+    from dpcape.estimators.linear_regression import LinearRegression as LinearRegression
+    from dpcape.estimators.log_rank import LogRank as LogRank
+    from dpcape.estimators.logistic_regression import LogisticRegression as LogisticRegression
+    from dpcape.estimators.mean import Mean as Mean
+    from dpcape.estimators.mixture_model import MixtureModel as MixtureModel
+    from dpcape.estimators.multi_cca import MultiCCA as MultiCCA
+    from dpcape.estimators.network_classifier import NetworkClassifier as NetworkClassifier
+    from dpcape.estimators.pca import PCA as PCA
+    from dpcape.estimators.pls import PLS as PLS
+    from dpcape.estimators.polynomial_loss import PolynomialLoss as PolynomialLoss
+    from dpcape.estimators.summary import Summary as Summary
+    from dpcape.estimators.topic_model import TopicModel as TopicModel
+    from dpcape.estimators.torch_classifier import TorchClassifier as TorchClassifier
+    from dpcape.federation.federation import Federation as Federation
+    from dpcape.records import labelled as labelled
+    from dpcape.records import rows as rows
+    from dpcape.records import views as views
+    from dpcape.records.readers.sql import sql as sql
+    from dpcape.records.typed_table import table as table
+    from dpcape.records.words_and_series import documents as documents
+    from dpcape.records.words_and_series import subjects as subjects
+    from dpcape.schema.schema import Schema as Schema
+    from dpcape.site.in_process import in_process as in_process
+    from dpcape.statistics.bases import Atlas as Atlas
+    from dpcape.statistics.bases import Template as Template
+    from dpcape.statistics.cosines import Cosines as Cosines
 
-__all__ = [
-    "CCA",
-    "PCA",
-    "PLS",
-    "Atlas",
-    "Cape",
-    "Correlation",
-    "Cosines",
-    "Cox",
-    "Dealer",
-    "Exact",
-    "Federation",
-    "GeneralizedLinearModel",
-    "GroupContrast",
-    "Harmonise",
-    "Heterogeneity",
-    "Independent",
-    "JointICA",
-    "KMeans",
-    "KaplanMeier",
-    "Ledger",
-    "LinearRegression",
-    "LogRank",
-    "LogisticRegression",
-    "MassUnivariate",
-    "Mean",
-    "MixtureModel",
-    "MultiCCA",
-    "NetworkClassifier",
-    "PolynomialLoss",
-    "Quantile",
-    "Replay",
-    "Schema",
-    "SecureSum",
-    "Summary",
-    "Template",
-    "TopicModel",
-    "TorchClassifier",
-    "__version__",
-    "documents",
-    "in_process",
-    "labelled",
-    "rows",
-    "sql",
-    "subjects",
-    "table",
-    "views",
-]
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from dpcape.analyses.description import Public
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Step
 from dpcape.core.errors import InvalidParameter
-from dpcape.statistics.scaling import N_BINS
+from dpcape.statistics.length_bins import N_BINS
 
 SCALE = Parameter("scale", CHOICE, None, optional=True, words=("private",))
 """Whether centre, scale and radius are found privately (``"private"``) or rows are read as they are (None)."""

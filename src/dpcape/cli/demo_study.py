@@ -180,8 +180,6 @@ def _write_report(
     energy: Mapping[str, list[float]],
     correlation: Mapping[str, list[float]],
 ) -> None:
-    header = ["", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)]
-    names = ("epsilon (smaller is more private)", "share of the non-private result")
     write_page(
         path,
         kind="Demonstration",
@@ -199,37 +197,7 @@ def _write_report(
             "canonical_correlation": dict(correlation),
         },
         sections=[
-            ReportSection(
-                title="The benefit of cancelling noise",
-                text=[
-                    "At each epsilon, all curves have the same guarantee. Conventionally, each site adds enough noise "
-                    "to protect itself; under CAPE the sum has little more noise than pooled data would need."
-                ],
-                pictures=[
-                    Picture(
-                        curves(EPSILONS, energy, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
-                        "Captured energy of eight principal components against epsilon, for four methods",
-                        "PCA: energy captured by 8 components, relative to PCA without privacy.",
-                    ),
-                    Picture(
-                        curves(EPSILONS, correlation, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
-                        "Canonical correlation of the top and bottom halves against epsilon, for four methods",
-                        "CCA of top and bottom halves: mean correlation of 4 pairs, relative to CCA without privacy.",
-                    ),
-                ],
-                tables=[
-                    Table(
-                        header,
-                        [[way, *(f"{v:.3f}" for v in values)] for way, values in energy.items()],
-                        "PCA",
-                    ),
-                    Table(
-                        header,
-                        [[way, *(f"{v:.3f}" for v in values)] for way, values in correlation.items()],
-                        "CCA",
-                    ),
-                ],
-            ),
+            _benefit_section(energy, correlation),
             ReportSection(
                 title=f"Components at epsilon {EPSILON:g}",
                 pictures=[
@@ -249,6 +217,43 @@ def _write_report(
         ],
         card=card_of(pca.guarantee_, releases=pca.releases_),
         details=[_who_section(pca), noise_section(pca.releases_)],
+    )
+
+
+def _benefit_section(energy: Mapping[str, list[float]], correlation: Mapping[str, list[float]]) -> ReportSection:
+    """Return the section that compares methods at equal guarantees."""
+    header = ["", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)]
+    names = ("epsilon (smaller is more private)", "share of the non-private result")
+    return ReportSection(
+        title="The benefit of cancelling noise",
+        text=[
+            "At each epsilon, all curves have the same guarantee. Conventionally, each site adds enough noise "
+            "to protect itself; under CAPE the sum has little more noise than pooled data would need."
+        ],
+        pictures=[
+            Picture(
+                curves(EPSILONS, energy, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
+                "Captured energy of eight principal components against epsilon, for four methods",
+                "PCA: energy captured by 8 components, relative to PCA without privacy.",
+            ),
+            Picture(
+                curves(EPSILONS, correlation, labels=names).figure,  # type: ignore[arg-type]  # no subfigure
+                "Canonical correlation of the top and bottom halves against epsilon, for four methods",
+                "CCA of top and bottom halves: mean correlation of 4 pairs, relative to CCA without privacy.",
+            ),
+        ],
+        tables=[
+            Table(
+                header,
+                [[way, *(f"{v:.3f}" for v in values)] for way, values in energy.items()],
+                "PCA",
+            ),
+            Table(
+                header,
+                [[way, *(f"{v:.3f}" for v in values)] for way, values in correlation.items()],
+                "CCA",
+            ),
+        ],
     )
 
 

@@ -179,8 +179,8 @@ def is_own(kind: type) -> bool:
 
 
 def is_free(name: str, cls: type, table: Mapping[str, str]) -> bool:
-    """Return whether a class may have this name: a name of dpcape's own belongs to the class that the table says."""
-    return table.get(name) in (None, f"{cls.__module__}:{cls.__qualname__}")
+    """Return whether a class may have this name: a name of dpcape's own belongs to the module that the table says."""
+    return table.get(name) in (None, cls.__module__)
 
 
 AnyStatistic: TypeAlias = Statistic[Any, Any]  # type: ignore[explicit-any]  # known when it runs
@@ -203,7 +203,7 @@ def known(cls: _S) -> _S:
 def statistic_class(name: str) -> type[AnyStatistic]:
     """Return the class of the statistic of this name; of dpcape's own, only its module is imported."""
     if name not in _KNOWN and name in STATISTICS:
-        import_module(STATISTICS[name].partition(":")[0])
+        import_module(STATISTICS[name])
     if name not in _KNOWN:
         raise InvalidParameter(
             f"statistic must be one of {sorted({*_KNOWN, *STATISTICS})}; got {name!r}. "
@@ -239,6 +239,6 @@ def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> A
 
 def load_all() -> Mapping[str, type[AnyStatistic]]:
     """Import every statistic of dpcape and return the classes that are known, by name: for lists and laws."""
-    for place in STATISTICS.values():
-        import_module(place.partition(":")[0])
+    for module in STATISTICS.values():
+        import_module(module)
     return _KNOWN

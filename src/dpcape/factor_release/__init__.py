@@ -3,20 +3,15 @@
 There is no differential-privacy guarantee here; see :mod:`dpcape.factor_release.risk` for what is reported instead.
 """
 
-from typing import TYPE_CHECKING
-
-from dpcape.core.lazy import names_of
-
-if TYPE_CHECKING:
-    from dpcape.factor_release.bundle import Bundle, ThirdPartyFit, fit_bundle
-    from dpcape.factor_release.bundle_reader import read_bundle
-    from dpcape.factor_release.choice_of_factors import ChoiceOfFactors, choose_n_factors
-    from dpcape.factor_release.factor_release import FactorRelease
-    from dpcape.factor_release.prediction import Interval, TestError
-    from dpcape.factor_release.private_factor_model import PrivateFactorModel
-    from dpcape.factor_release.recommended import RecommendedModel
-    from dpcape.factor_release.release_files import ReleasePaths
-    from dpcape.factor_release.risk import RiskReport
+from dpcape.factor_release.bundle import Bundle, ThirdPartyFit, fit_bundle
+from dpcape.factor_release.bundle_reader import read_bundle
+from dpcape.factor_release.choice_of_factors import ChoiceOfFactors, choose_n_factors
+from dpcape.factor_release.factor_release import FactorRelease
+from dpcape.factor_release.prediction import Interval, TestError
+from dpcape.factor_release.private_factor_model import PrivateFactorModel
+from dpcape.factor_release.recommended import RecommendedModel
+from dpcape.factor_release.release_files import ReleasePaths
+from dpcape.factor_release.risk import RiskReport
 
 __all__ = [
     "Bundle",
@@ -33,17 +28,3 @@ __all__ = [
     "fit_bundle",
     "read_bundle",
 ]
-__getattr__ = names_of(
-    __name__,
-    {
-        "dpcape.factor_release.bundle": "Bundle ThirdPartyFit fit_bundle",
-        "dpcape.factor_release.bundle_reader": "read_bundle",
-        "dpcape.factor_release.choice_of_factors": "ChoiceOfFactors choose_n_factors",
-        "dpcape.factor_release.factor_release": "FactorRelease",
-        "dpcape.factor_release.prediction": "Interval TestError",
-        "dpcape.factor_release.private_factor_model": "PrivateFactorModel",
-        "dpcape.factor_release.recommended": "RecommendedModel",
-        "dpcape.factor_release.release_files": "ReleasePaths",
-        "dpcape.factor_release.risk": "RiskReport",
-    },
-)

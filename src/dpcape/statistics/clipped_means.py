@@ -15,6 +15,7 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import ShortenedBlocks
 from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
+from dpcape.statistics.scaling import Scaled
 
 # Weight of the clipped part, over the bound: where public ranges turn it into width it is worth more noise.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5
@@ -136,3 +137,10 @@ def weight_after_scaling(facts: PublicFacts | None) -> float:
 def clipped_means(facts: PublicFacts) -> ClippedMeans:
     """Means of rows and of what clipping took away."""
     return ClippedMeans(facts, clipping_weight=clipping_weight(facts))
+
+
+@known
+class ScaledClippedMeans(Scaled[Means]):
+    """Mean of standardised rows, of their squared entries, and of the part that clipping took away."""
+
+    inner = ClippedMeans

@@ -17,6 +17,7 @@ from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.reduced import checked_matrix, rows_into_ball
 from dpcape.statistics.row_products import row_products
+from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.third_moments import checked_positive
 
 _LARGEST_CENTRE = 1e102
@@ -243,3 +244,10 @@ def reduced_cluster_sums(
 ) -> ReducedClusterSums:
     """Shares and sums of the records nearest to each centre, in few public coordinates."""
     return ReducedClusterSums(facts, centre=centre, projection=projection, centres=centres, clip=clip)
+
+
+@known
+class ScaledClusterSums(Scaled[ClusterMeans]):
+    """Shares and sums of the standardised rows nearest to each centre."""
+
+    inner = ClusterSums

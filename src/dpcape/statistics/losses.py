@@ -177,8 +177,8 @@ def _coefficients(loss: RecordLoss, rows: FloatArray, targets: Any, facts: Publi
     return [np.concatenate(blocks) for blocks in zip(*single, strict=True)]
 
 
-LOSSES = {"poisson": "dpcape.statistics.poisson_loss:PoissonLoss"}
-"""Losses of dpcape: name -> module:class."""
+LOSSES = {"poisson": "dpcape.statistics.poisson_loss"}
+"""Losses of dpcape: name -> module."""
 _LOSSES: dict[str, RecordLoss] = {}
 _L = TypeVar("_L", bound=type[RecordLoss])
 
@@ -206,7 +206,7 @@ def own_losses() -> frozenset[str]:
 def loss_of(name: str) -> RecordLoss:
     """Return the registered loss of this name; one of dpcape's own is imported when it is asked for."""
     if name in LOSSES:
-        import_module(LOSSES[name].partition(":")[0])
+        import_module(LOSSES[name])
     if name not in _LOSSES:
         raise InvalidParameter(
             f"loss must be one of {sorted({*_LOSSES, *LOSSES})}; got {name!r}. In a run of your own, import the module "

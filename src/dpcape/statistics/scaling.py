@@ -22,14 +22,11 @@ from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_block
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
-from dpcape.statistics.clipped_means import ClippedMeans, Means
-from dpcape.statistics.clusters import ClusterMeans, ClusterSums
+from dpcape.statistics.length_bins import N_BINS
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
 
-N_BINS = 32
-"""Bins of a radius histogram."""
 BIN_RATIO = 2.0**0.25
 """Ratio of the ends of a bin."""
 
@@ -217,13 +214,6 @@ class ScaledFirstMoments(Scaled[tuple[FloatArray, FloatArray]]):
 
 
 @known
-class ScaledClippedMeans(Scaled[Means]):
-    """Mean of standardised rows, of their squared entries, and of the part that clipping took away."""
-
-    inner = ClippedMeans
-
-
-@known
 class ScaledSecondMoment(Scaled[FloatArray]):
     """Mean of z z' of standardised rows."""
 
@@ -242,13 +232,6 @@ class ScaledSiteCentredMoments(Scaled[MomentsBySite]):
     """Second moment of standardised rows, and their numbers and sums by site, released jointly."""
 
     inner = SiteCentredMoments
-
-
-@known
-class ScaledClusterSums(Scaled[ClusterMeans]):
-    """Shares and sums of the standardised rows nearest to each centre."""
-
-    inner = ClusterSums
 
 
 @known

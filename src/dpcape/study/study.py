@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.analyses.description import Analysis, Public, public_facts
-from dpcape.analyses.enclosed import enclosed, inner_statistics
 from dpcape.analyses.registry import NO_PACKAGE
 from dpcape.core.enclosed import Enclosure
 from dpcape.core.errors import InvalidParameter, ProtocolError
@@ -187,6 +186,8 @@ class Study:
         head = read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
         enclosure = read_enclosure(source, head["description"])
         if enclosure is not None:
+            from dpcape.analyses.enclosed import enclosed
+
             head["description"] = enclosed(head["description"], enclosure)
         study = cls(
             **head,
@@ -297,6 +298,8 @@ class Study:
 
     def inner_statistics(self) -> frozenset[str]:
         """Return the names of the statistics of another package that the analysis may release, enclosed."""
+        from dpcape.analyses.enclosed import inner_statistics
+
         return inner_statistics(self.description, self.public(dict.fromkeys(self.sites, _SOME_RECORDS)))
 
     @property

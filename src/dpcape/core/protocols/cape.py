@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -38,10 +38,12 @@ from dpcape.core.protocols.secure_session import (
     words_of,
 )
 from dpcape.core.protocols.zero_sum import ZeroSum, check_ratio
-from dpcape.core.secure_sum.aggregate import RecoverRound
 from dpcape.core.secure_sum.fixed_point import WORD_BYTES, from_ring, to_ring, zero_sum_share
 from dpcape.core.secure_sum.masking import retry_sum
 from dpcape.core.secure_sum.session import Session
+
+if TYPE_CHECKING:
+    from dpcape.core.secure_sum.aggregate import RecoverRound
 
 
 @dataclass(frozen=True, kw_only=True)

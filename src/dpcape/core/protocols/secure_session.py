@@ -6,6 +6,7 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -41,11 +42,13 @@ from dpcape.core.protocols.protocol import (
     check_least_sites,
     check_minimum,
 )
-from dpcape.core.secure_sum.aggregate import RecoverRound
-from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.core.secure_sum.config import Config, check_neighbours
 from dpcape.core.secure_sum.messages import Hello, Offer
 from dpcape.core.secure_sum.session import Session
+
+if TYPE_CHECKING:
+    from dpcape.core.secure_sum.aggregate import RecoverRound
+    from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
 
 Words = NDArray[np.uint64]
 
@@ -173,6 +176,9 @@ class SessionCoordinator(CoordinatorRole):
         elif self._round + 1 == epoch.n_rounds:
             epoch = self._renew(epoch, releases_left)
         self._round += 1
+        # Sites do without the aggregator's half.
+        from dpcape.core.secure_sum.aggregate import RecoverRound
+
         return RecoverRound(epoch, round=self._round, bound=True)
 
     def _establish(self, releases_left: int) -> AggregatorEpoch:
@@ -213,6 +219,8 @@ class SessionCoordinator(CoordinatorRole):
         if self._lost(missing):
             return None
         pinned = {site: self._messenger.identities[site] for site in config.sites}
+        from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+
         epoch = AggregatorEpoch(config, hellos=self._hellos, offers=offers, pinned=pinned)
         for site, reply in accepted.items():
             epoch.confirm(site, reply.signature)
