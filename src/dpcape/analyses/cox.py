@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -99,7 +99,7 @@ COX = Analysis(
     sections=("hazard_ratios",),
     results=("hazard_ratios",),
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",
     reference="docs/analyses/cox.md",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
@@ -142,7 +142,7 @@ KAPLAN_MEIER = Analysis(
     sections=("survival_curves", "log_rank"),
     results=("survival", "log_rank"),
     audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference="docs/analyses/survival.md",
 )
@@ -170,7 +170,7 @@ LOG_RANK = Analysis(
     sections=("log_rank",),
     results=("log_rank",),
     audit=(AuditCase("log-rank", {"by": ("group",), "bins": 4}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference="docs/analyses/survival.md",
 )
