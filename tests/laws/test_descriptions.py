@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,7 @@ from dpcape.planning.page.schedule_script import schedule_script, ways
 OWN = list(own_analyses().values())
 NAMES = [analysis.name for analysis in OWN]
 FROM_STUDY = ("epsilon", "delta")
-# Whatever their parameters are, so that no built-in instance can be audited.
-RUNS_CODE_OF_OTHERS = {"torch_classifier"}
-VERIFIED_ONES = [entry for entry in OWN if entry.name not in RUNS_CODE_OF_OTHERS]
+VERIFIED_ONES = [entry for entry in OWN if entry.standing == VERIFIED]
 
 
 @pytest.mark.parametrize("analysis", OWN, ids=NAMES)
@@ -59,15 +59,35 @@ def test_what_a_description_names_is_there(analysis: Analysis) -> None:
 
 
 @pytest.mark.parametrize("analysis", OWN, ids=NAMES)
-def test_an_analysis_is_verified_unless_it_runs_code_of_others(analysis: Analysis) -> None:
-    assert analysis.standing == (CONDITIONAL if analysis.name in RUNS_CODE_OF_OTHERS else VERIFIED)
+def test_an_analysis_says_why_it_is_private_or_on_what_condition(analysis: Analysis) -> None:
     assert analysis.reason
     assert analysis.reference
 
 
-@pytest.mark.parametrize(
-    "analysis", [entry for entry in OWN if entry.name not in RUNS_CODE_OF_OTHERS], ids=lambda entry: entry.name
-)
+@pytest.mark.parametrize("analysis", VERIFIED_ONES, ids=lambda entry: entry.name)
+def test_the_law_of_a_verified_analysis_searches_all_that_it_releases(analysis: Analysis) -> None:
+    law = import_module(f".{Path(analysis.law).stem}", __package__)
+    searched = {case.name for case in law.CASES}
+    extents: dict[str, int] = {}
+    for variant in analysis.variants:
+        ways(analysis, variant, extents)
+    released = {json.loads(text.partition("name: ")[2].partition(", ")[0]) for text in extents}
+    assert released or not analysis.variants
+    assert released <= searched
+
+
+def test_a_status_follows_from_proof_law_and_audits_together() -> None:
+    pca = own_analyses()["pca"]
+    assert pca.standing == VERIFIED
+    honest = {"law": "", "reason": "", "reference": "", "audit": (), "package": "somebody"}
+    for name, left_out in honest.items():
+        assert dataclasses.replace(pca, **{name: left_out}).standing == CONDITIONAL  # type: ignore[arg-type]
+    assert dataclasses.replace(pca, units=frozenset({"record", "subject"})).standing == CONDITIONAL
+    # One that is conditional need not be in any list.
+    assert own_analyses()["torch_classifier"].standing == CONDITIONAL
+
+
+@pytest.mark.parametrize("analysis", VERIFIED_ONES, ids=lambda entry: entry.name)
 def test_a_verified_analysis_is_audited_for_each_unit_and_solver(analysis: Analysis) -> None:
     units = {"subject" if case.records == "people" else "record" for case in analysis.audit}
     assert units == set(analysis.units)
@@ -156,7 +176,7 @@ def test_an_analysis_from_elsewhere_is_conditional_and_loaded_only_where_it_is_a
         "def _schedule(p):\n"
         "    yield Release('second_moment', {'n_features': p.n_features, 'bound': p.bound})\n"
         "ANALYSIS = Analysis('two_step', 'somebody:Fit', 'Others', frozenset({'rows'}), 'rows', (), _schedule,\n"
-        "                    standing='verified', reason='says so itself')\n"
+        "                    law='tests/laws/test_statistics.py', reason='says so itself', reference='nowhere')\n"
         "NOT_ONE = 3\n"
     )
     about = tmp_path / "somebody-1.dist-info"

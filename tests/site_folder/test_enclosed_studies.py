@@ -54,7 +54,7 @@ def _schedule(p):
     yield Release("first_moments", {"n_features": p.n_features, "bound": p.bound * (1 + 0 * scale)}, share=0.5)
 
 ANALYSIS = Analysis("cubes", "cube_code:CubeMeans", "Others", frozenset({"rows"}), "rows",
-                    (Parameter("power", WHOLE, default=3, least=3, most=3),), _schedule, standing="verified")
+                    (Parameter("power", WHOLE, default=3, least=3, most=3),), _schedule, law="says so itself")
 
 class CubeMeans(FederatedEstimator):
     analysis = ANALYSIS

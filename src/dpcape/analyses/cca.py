@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, OF_MEANS, WIDE_NOTE
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -153,7 +153,7 @@ CCA = Analysis(
         AuditCase("scaled-cca", {"n_components": 1, "scale": "private"}, "views", 4),
         AuditCase("wide-cca", {"n_components": 1, "basis": _SMALL, "maps": True}, "views", 4),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference=ANALYZE_GAUSS,
 )

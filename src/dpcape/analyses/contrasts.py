@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import NUMBER, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -183,7 +183,7 @@ _SHARED = {
     },
     "schedule": _schedule,
     "measure": "noise_of_contrasts",
-    "standing": VERIFIED,
+    "law": LAW,
     "reason": "the diameters are proved at DesignMoments and ResidualProducts, for any residualiser",
     "reference": "docs/analyses/contrasts.md",
 }

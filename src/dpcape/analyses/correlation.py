@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpcape.analyses.cca import centred_moments_of_views
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant, public_facts
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant, public_facts
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, shown
 from dpcape.analyses.pca import ANALYZE_GAUSS
@@ -99,7 +99,7 @@ CORRELATION = Analysis(
         AuditCase("correlation-as-given", {"scale": "none"}, "rows", 3),
         AuditCase("correlation-of-columns", {"columns": ("first", "third", "group")}, TABLE, 4),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="mean, scale and radius first, then mean and second moment of the standardised rows jointly",
     reference=ANALYZE_GAUSS,
 )

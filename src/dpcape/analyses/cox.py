@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -97,7 +97,7 @@ COX = Analysis(
     variants=(Variant("cox", "Hazard ratios (Cox)", ("n_covariates",), yardstick=RADIUS),),
     measure="noise_of_hazard_ratios",
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",
     reference="docs/analyses/cox.md",
 )

@@ -14,6 +14,8 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import MOST_VIEWS, PublicFacts
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
+LAW = "tests/laws/test_statistics.py"
+"""Test that searches statistics for records that refute what is proved of them."""
 GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (
     "Means and components",
     "Regressions and classifiers",
@@ -201,12 +203,12 @@ class Analysis:
         Facts about records that a plan needs in addition to columns, bounds and sizes.
     derived : callable or None
         Function from the parameters to further public numbers.
-    standing : str
-        Status of its guarantee: "verified" or "conditional".
+    law : str
+        Test that searches what it releases for violations of the proof; empty if there is none.
     reason : str
-        Why it has that status.
+        Why it is private, or on what condition.
     reference : str
-        Where the reason is documented.
+        Where this is proved or documented.
     place : int
         Position under the heading.
     in_studies : bool
@@ -232,13 +234,20 @@ class Analysis:
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
     derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
-    standing: str = CONDITIONAL
+    law: str = ""
     reason: str = ""
     reference: str = ""
     place: int = 100
     in_studies: bool = True
     package: str = "dpcape"
     part: str = ""
+
+    @property
+    def standing(self) -> str:
+        """Status: verified if proof, law and an audit of every unit are registered, and all code is dpcape's."""
+        audited = {"subject" if case.records == "people" else "record" for case in self.audit}
+        proved = self.law and self.reason and self.reference and self.package == "dpcape"
+        return VERIFIED if proved and audited == self.units else CONDITIONAL
 
     @property
     def python(self) -> str:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from dpcape.analyses.description import CONDITIONAL, Analysis, Public, alternatives, public_facts
+from dpcape.analyses.description import Analysis, Public, alternatives, public_facts
 from dpcape.analyses.parameters import OTHER, REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Step, Steps
 from dpcape.core.enclosed import Enclosure, assumption_of
@@ -141,7 +141,6 @@ def plain_analysis(name: str, package: str, asker: Asker, part: str = "") -> Ana
         (*required, *optional),
         _asked(lambda numbers: asker.outline(name, package, numbers), names),
         units=frozenset(about.units),
-        standing=CONDITIONAL,
         package=package,
         part=part,
     )

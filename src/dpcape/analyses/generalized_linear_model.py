@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, WHOLE, Parameter, check_number, check_whole, shown
 from dpcape.analyses.regression import (
@@ -133,7 +133,7 @@ GENERALIZED_LINEAR_MODEL = Analysis(
         AuditCase("gamma-model", {"family": GAMMA}, "positive", 3),
         AuditCase("multinomial-model", {"family": MULTINOMIAL}, "three_classes", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="diameters of moments and of bounded scores with curvature are proved at the statistics",
     reference="docs/analyses/generalized_linear_model.md",
 )

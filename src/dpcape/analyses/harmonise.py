@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
@@ -80,7 +80,7 @@ HARMONISE = Analysis(
     variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
     measure="noise_of_locations",
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=MOMENTS_PROVED,
     reference="docs/analyses/harmonise.md",
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.description import RADIUS as ONE_RECORD
-from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.harmonise import COLUMNS, MOMENTS_PROVED, SITE, moments_by_site
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, shown
@@ -42,7 +42,7 @@ HETEROGENEITY = Analysis(
     variants=(Variant("heterogeneity", "Random effects over sites", ("n_sites",), yardstick=ONE_RECORD),),
     measure="noise_of_locations",
     audit=(AuditCase("heterogeneity", {"site": "third"}, "table", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=MOMENTS_PROVED,
     reference="docs/analyses/heterogeneity.md",
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpcape.analyses.description import ICA, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import ICA, LAW, RADIUS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
@@ -321,7 +321,7 @@ JOINT_ICA = Analysis(
         AuditCase("joint-ica-of-subjects", {"n_components": 2, "n_timepoints": 8, "insist": True}, "people", 16),
         AuditCase("joint-ica-infomax", {"n_components": 2, "solver": "infomax", "n_iter": 3}, "time_points", 2),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="clipped moments or gradients; every release is counted; the guarantee names the unit",
     reference="docs/analyses/joint_ica.md",
 )

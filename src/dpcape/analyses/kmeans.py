@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, MODELS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed, shown
 from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling, scaling_used
@@ -114,7 +114,7 @@ KMEANS = Analysis(
         AuditCase("scaled-kmeans", {"n_clusters": 2, "n_iter": 2, "scale": "private"}, "rows", 3),
         AuditCase("kmeans-in-many-columns", {"n_clusters": 2, "n_iter": 3}, "rows", N_COORDINATES + 2),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=EVERY_ROUND,
     reference="docs/analyses/regression.md",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import BOUND, COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import BOUND, COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
 from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
@@ -47,7 +47,7 @@ MEAN = Analysis(
         AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3),
         AuditCase("recentred-mean", {"recentre": True}, "rows", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
     reference="docs/analyses",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpcape.analyses.description import MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, MODELS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.moment_shares import (
     DESIGN,
     DESIGN_NOTE,
@@ -120,7 +120,7 @@ MIXTURE_MODEL = Analysis(
         AuditCase("mixture-model", {"n_components": 2, "noise_variance": 0.01}, "rows", 3),
         AuditCase("mixture-model-by-steps", {"n_components": 2, "noise_variance": 0.01, "n_iter": 2}, "rows", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="symmetric second and third moments, then clipped steps; every release is counted",
     reference="docs/analyses/topics_and_mixtures.md",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.cca import moments_of_views
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS
 from dpcape.analyses.scaling import CENTER, SCALE
@@ -61,7 +61,7 @@ MULTI_CCA = Analysis(
         AuditCase("uncentred-multi-cca", {"n_components": 1, "center": False}, "three_views", 6),
         AuditCase("scaled-multi-cca", {"n_components": 1, "scale": "private"}, "three_views", 6),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference=ANALYZE_GAUSS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpcape.analyses.description import CLIP, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import CLIP, LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
 from dpcape.analyses.parameters import (
     NUMBER,
@@ -119,7 +119,7 @@ NETWORK_CLASSIFIER = Analysis(
         AuditCase("deep-classifier", {"n_hidden": [3, 2], "n_iter": 3, "clip": 0.4}, "two_classes", 3),
         AuditCase("linear-classifier", {"n_hidden": 0, "n_iter": 3, "clip": 0.4}, "two_classes", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=EVERY_ROUND,
     reference="docs/analyses/regression.md",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import CENTER, CLIP, clipping, is_centred, only, scaled_release, scaling
@@ -122,7 +122,7 @@ PCA = Analysis(
         AuditCase("clipped-pca", {"n_components": 1, "clip": (0.9, 0.05)}, "rows", 3),
         AuditCase("wide-pca", {"n_components": 1, "basis": _SMALL, "maps": True}, "rows", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=ONE_MOMENT,
     reference=ANALYZE_GAUSS,
 )

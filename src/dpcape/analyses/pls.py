@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.cca import moments_of_views
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Variant
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS
 from dpcape.analyses.scaling import CENTER, SCALE
@@ -45,7 +45,7 @@ PLS = Analysis(
         AuditCase("uncentred-pls", {"n_components": 1, "center": False}, "views", 4),
         AuditCase("scaled-pls", {"n_components": 1, "scale": "private"}, "views", 4),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="the releases of CCA: mean, scale and radius first, then mean and moment of the standardised views jointly",
     reference=ANALYZE_GAUSS,
 )

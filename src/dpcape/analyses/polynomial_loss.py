@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -57,7 +57,7 @@ POLYNOMIAL_LOSS = Analysis(
     ),
     measure="noise_of_coefficients",
     audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
-    standing=VERIFIED,
+    law=LAW,
     reason=f"{JOINT_DEGREES} (built-in losses)",
     reference="docs/analyses/regression.md",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import COMPONENTS, VERIFIED, Analysis, AuditCase, Public
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public
 from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
 from dpcape.analyses.pca import ANALYZE_GAUSS, ONE_MOMENT
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -45,7 +45,7 @@ PRIVATE_FACTOR_MODEL = Analysis(
             "private-factor-model", {"n_factors": 1, "n_burn_in": 2, "n_draws": 2, "kernel": "lapack"}, "rows", 3
         ),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=ONE_MOMENT,
     reference=ANALYZE_GAUSS,
     in_studies=False,

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-from dpcape.analyses.description import CONDITIONAL, GROUPS, Analysis, Variant
+from dpcape.analyses.description import GROUPS, Analysis, Variant
 from dpcape.analyses.names import IN_ONE_PROCESS, IN_STUDIES
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.lazy import Lazily
@@ -139,15 +139,13 @@ def loaded(point: EntryPoint, name: str) -> Analysis:
     """
     found = point.load()
     if point.group != GROUP:
-        return dataclasses.replace(
-            own_analyses()[name], standing=CONDITIONAL, package=package_of(point), part=part_of(point)
-        )
+        return dataclasses.replace(own_analyses()[name], law="", package=package_of(point), part=part_of(point))
     if not isinstance(found, Analysis):
         raise InvalidParameter(
             f"The entry point {point.name!r} of {package_of(point)} must be an Analysis; got {type(found).__name__}. "
             "Report this to the package's authors."
         )
-    return dataclasses.replace(found, name=point.name, standing=CONDITIONAL, package=package_of(point))
+    return dataclasses.replace(found, name=point.name, law="", package=package_of(point))
 
 
 def part_of(point: EntryPoint) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpcape.analyses.description import REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -212,7 +212,7 @@ LINEAR_REGRESSION = Analysis(
         AuditCase("linear-regression", {}, "response", 3),
         AuditCase("linear-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "response", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=JOINT_DEGREES,
     reference="docs/analyses/regression.md",
 )
@@ -241,7 +241,7 @@ LOGISTIC_REGRESSION = Analysis(
         AuditCase("logistic-regression", {}, "two_classes", 3),
         AuditCase("logistic-regression-prediction", {"purpose": PREDICTION, "n_iter": 3}, "two_classes", 3),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason=JOINT_DEGREES,
     reference="docs/analyses/regression.md",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.analyses.description import COMPONENTS, RADIUS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
@@ -162,7 +162,7 @@ SUMMARY = Analysis(
         AuditCase("summary", {"by": ("group",), "bins": 4}, "table", 4),
         AuditCase("summary-without-groups", {"bins": 8, "columns": ("first", "third")}, "table", 4),
     ),
-    standing=VERIFIED,
+    law=LAW,
     reason="the diameter of counts by group and cell is proved at GroupedCounts",
     reference="docs/analyses/summary.md",
 )

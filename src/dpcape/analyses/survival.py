@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpcape.analyses.description import RADIUS, REGRESSIONS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
@@ -140,7 +140,7 @@ KAPLAN_MEIER = Analysis(
     variants=(Variant("kaplan-meier", "Survival curves (Kaplan-Meier)", ("n_groups",), yardstick=RADIUS),),
     measure="noise_of_sizes",
     audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference="docs/analyses/survival.md",
 )
@@ -166,7 +166,7 @@ LOG_RANK = Analysis(
     variants=(Variant("log-rank", "Log-rank test", ("n_groups",), yardstick=RADIUS),),
     measure="noise_of_sizes",
     audit=(AuditCase("log-rank", {"by": ("group",), "bins": 4}, "followed", 4),),
-    standing=VERIFIED,
+    law=LAW,
     reason=_REASON,
     reference="docs/analyses/survival.md",
 )

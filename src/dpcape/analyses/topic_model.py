@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpcape.analyses.description import ENTRY, MODELS, VERIFIED, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import ENTRY, LAW, MODELS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.moment_shares import (
     DESIGN,
     DESIGN_NOTE,
@@ -120,7 +120,7 @@ TOPIC_MODEL = Analysis(
     ),
     measure="noise_of_word_moments",
     audit=(AuditCase("topic-model", {"n_components": 2}, "documents", 3),),
-    standing=VERIFIED,
+    law=LAW,
     reason=SYMMETRIC_MOMENTS,
     reference="docs/analyses/topics_and_mixtures.md",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import CONDITIONAL, REGRESSIONS, Analysis, Public
+from dpcape.analyses.description import REGRESSIONS, Analysis, Public
 from dpcape.analyses.kmeans import SEED
 from dpcape.analyses.network_classifier import refuse_momentum
 from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
@@ -51,7 +51,6 @@ TORCH_CLASSIFIER = Analysis(
         SEED,
     ),
     schedule=_schedule,
-    standing=CONDITIONAL,
     reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
     reference="docs/analyses/network.md",
 )

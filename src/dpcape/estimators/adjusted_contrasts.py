@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -48,6 +49,7 @@ _STEP_OF_LEVELS = 2.0
 _LEAST_LEFT = 0.05
 # (k - 1) / 4 for the kurtosis k of an exponential distribution.
 _KURTOSIS_PART = 2.0
+_ADJUSTED = "adjusted for sites and covariates as far as they are named"
 
 
 class AdjustedContrasts(FederatedEstimator):
@@ -208,69 +210,56 @@ class AdjustedContrasts(FederatedEstimator):
 
     def _result(self) -> Result:
         many = "s of the outcomes (root mean square)" if len(self.outcomes_) > 1 else ""
-        adjusted = "adjusted for sites and covariates as far as they are named"
+        section = Section(
+            title="Adjusted differences",
+            estimates=self._figures(),
+            tables=(self._table(),),
+            charts=(self._forest(),),
+            notes=(
+                "q is the rate of false discoveries over the outcomes (Benjamini and Hochberg); intervals allow for "
+                f"one outcome. Noise of privacy is {100 * self.noise_part_:.0f}% of the variance.",
+                f"Records more than {self.farthest_:.2g} standard deviations from the mean{many} weigh less: what only "
+                "a few extreme records differ by is estimated too small.",
+            ),
+        )
+        assumed = (
+            "what noise leaves of a site or covariate in the comparison moves an outcome by "
+            f"{self.assumed_effect:g} standard deviations at most (assumed_effect)"
+        )
+        return Result((section,), (assumed,))
+
+    def _figures(self) -> tuple[Estimates, Estimates]:
+        """Return the differences in units of the outcomes, and as d."""
         names = [str(name) for name in self.outcomes_]
-        difference, d = (
-            Estimates(
-                quantity=quantity,
-                estimand=estimand,
-                names=names,
-                parts=str(self.contrast_),
-                value=values,
-                low=ends[0],
-                high=ends[1],
-                standard_error=error,
-                noise=noise,
-                p_value=self.p_values_,
-                adjusted=self.adjusted_p_values_,
-                unit=unit,
-                confidence=self.confidence,
-                n=self.n_complete_,
-            )
-            for quantity, estimand, values, ends, error, noise, unit in (
-                (
-                    "difference",
-                    f"in units of the outcome (a slope: per unit of the contrast), {adjusted}, of values moved into "
-                    "their public ranges",
-                    self.effect_,
-                    self.effect_interval_,
-                    None,
-                    self.effect_noise_scale_,
-                    [self.unit_of(name) for name in names],
-                ),
-                (
-                    "d",
-                    f"the difference in standard deviations of the outcome (Cohen's d; a slope: per standard deviation "
-                    f"of the contrast), {adjusted}",
-                    self.d_,
-                    self.d_interval_,
-                    self.standard_errors_,
-                    self.d_noise_scale_,
-                    "",
-                ),
-            )
+        difference = Estimates(
+            quantity="difference",
+            estimand=f"in units of the outcome (a slope: per unit of the contrast), {_ADJUSTED}, of values moved into "
+            "their public ranges",
+            names=names,
+            parts=str(self.contrast_),
+            value=self.effect_,
+            low=self.effect_interval_[0],
+            high=self.effect_interval_[1],
+            noise=self.effect_noise_scale_,
+            p_value=self.p_values_,
+            adjusted=self.adjusted_p_values_,
+            unit=[self.unit_of(name) for name in names],
+            confidence=self.confidence,
+            n=self.n_complete_,
         )
-        notes = (
-            "q is the rate of false discoveries over the outcomes (Benjamini and Hochberg); intervals allow for one "
-            f"outcome. Noise of privacy is {100 * self.noise_part_:.0f}% of the variance.",
-            f"Records more than {self.farthest_:.2g} standard deviations from the mean{many} weigh less: what only a "
-            "few extreme records differ by is estimated too small.",
+        d = replace(
+            difference,
+            quantity="d",
+            estimand="the difference in standard deviations of the outcome (Cohen's d; a slope: per standard deviation "
+            f"of the contrast), {_ADJUSTED}",
+            value=self.d_,
+            low=self.d_interval_[0],
+            high=self.d_interval_[1],
+            standard_error=self.standard_errors_,
+            noise=self.d_noise_scale_,
+            unit="",
         )
-        return Result(
-            (
-                Section(
-                    title="Adjusted differences",
-                    estimates=(difference, d),
-                    tables=(self._table(),),
-                    charts=(self._forest(),),
-                    notes=notes,
-                ),
-            ),
-            (
-                "what noise leaves of a site or covariate in the comparison moves an outcome by "
-                f"{self.assumed_effect:g} standard deviations at most (assumed_effect)",
-            ),
-        )
+        return difference, d
 
     def _table(self) -> Table:
         """Return one row per outcome; of many, those of the smallest p-values, in the order of the columns."""
