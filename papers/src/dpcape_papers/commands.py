@@ -1,4 +1,4 @@
-"""The command ``dpcape reproduce``, which this package adds to dpcape."""
+"""The commands ``dpcape papers`` and ``dpcape reproduce``, which this package adds to dpcape."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
     from dpcape_papers.experiments.experiment import Experiment, RunSetting
     from dpcape_papers.experiments.runner import Report
+
+
+@click.command(short_help="Say what a name of the papers, such as capeCCA, is in dpcape.")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def papers(name: str | None, as_json: bool) -> None:
+    """Say what a name of the papers, such as capeCCA or DP-djICA, is in dpcape, and what is corrected.
+
+    Without NAME, list all names.
+    """
+    from dpcape_papers.names.shown import shown_list, shown_name
+
+    click.echo(shown_list(as_json=as_json) if name is None else shown_name(name, as_json=as_json))
 
 
 @click.command(short_help="Reproduce the papers' figures and tables, with a verdict on each claim.")
