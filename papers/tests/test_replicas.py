@@ -10,9 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcape import Cape, Federation, Independent, Replay, in_process, rows
-from dpcape.privacy.gaussian import mu_of
-from dpcape.statistics import second_moment
 from dpcape_papers.experiments import registry
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
@@ -28,9 +25,9 @@ from dpcape_papers.experiments.replica import (
     summary,
 )
 from dpcape_papers.experiments.replica_picture import draw_replica
-from dpcape_papers.experiments.results import VERIFIED, Results, row
+from dpcape_papers.experiments.results import VERIFIED, Results, require_guarantees, row
 from dpcape_papers.figures.replicas import cca, network, pca, regression, tensor, theorem
-from dpcape_papers.figures.replicas.verified import SCHEMES, noise_scale, with_noise
+from dpcape_papers.figures.replicas.verified import SCHEMES
 
 NOWHERE = DataFolder(None)
 SHARED = DataFolder(Path(__file__).parents[3] / "shared" / "data")
@@ -306,60 +303,15 @@ def test_topics_of_figure_5_2_are_reproduced() -> None:
     assert agreement(cells, tensor.REPLICA_5_2)["median_ratio"] == pytest.approx(1.0, abs=0.05)
 
 
-# Verified noise on the same data.
-
-
-@pytest.mark.parametrize("curve", SCHEMES)
-def test_verified_noise_is_that_of_a_plan(curve: str) -> None:
-    """Up to the reserve for integer noise and the rounding of totals, both far below one per thousand."""
-    held = {f"site {i}": rows(np.full((400, 3), 0.2), bound=1.0) for i in range(5)}
-    kept = dict(list(held.items())[:1]) if curve == "local" else held
-    protocol = Cape(n_colluding=1) if curve == "CAPE" else Independent()
-    federation = Federation(in_process(kept, noise=Replay(1)), protocol=protocol)
-    statistic = second_moment(federation.facts)
-    plan = federation.allow(0.7, 1e-4).plan(statistic)
-    planned = plan.sum_scale(tuple(kept)) / sum(federation.sites.values())
-    found = noise_scale(curve, statistic.diameter, mu_of(0.7, 1e-4), n_records=2000, n_sites=5)
-    assert found == pytest.approx(planned, rel=1e-3)
-
-
-def test_verified_noise_is_isotropic_among_symmetric_tensors() -> None:
-    """Entries that occur k times have variance 1/k: 4000 draws, relative standard error of a variance 2.2%."""
-    draw = np.random.default_rng(3)
-    drawn = np.array([with_noise(np.zeros((3, 3, 3)), 2.0, draw) for _ in range(4000)])
-    assert np.allclose(drawn, drawn.transpose(0, 3, 1, 2))
-    for place, times in (((0, 0, 0), 1), ((0, 0, 1), 3), ((0, 1, 2), 6)):
-        # Ten standard errors.
-        assert drawn[:, *place].var() == pytest.approx(4 / times, rel=0.22)
-
-
-def test_the_diameters_of_a_mixtures_moments_are_upper_bounds() -> None:
-    width, variance = 5, 0.3
-    _, (second, third) = tensor._reaches(width, variance)
-    draw, eye = np.random.default_rng(4), np.eye(5)
-
-    def contributions(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cube = np.einsum("i,j,k->ijk", x, x, x)
-        for letters in ("i,jk->ijk", "j,ik->ijk", "k,ij->ijk"):
-            cube = cube - variance * np.einsum(letters, x, eye)
-        return np.outer(x, x), cube
-
-    worst = [0.0, 0.0]
-    for number in range(400):
-        x, y = (v / max(1.0, np.linalg.norm(v)) for v in draw.normal(size=(2, width)))
-        y = -x if number % 2 else y
-        found = [float(np.linalg.norm(a - b)) for a, b in zip(contributions(x), contributions(y), strict=True)]
-        worst = [max(pair) for pair in zip(worst, found, strict=True)]
-    x, y = np.eye(width)[:2]
-    worst[0] = max(worst[0], float(np.linalg.norm(np.outer(x, x) - np.outer(y, y))))
-    assert second == pytest.approx(worst[0])
-    # The two terms partly cancel, since subtracting shrinks the cube: the bound adds their lengths.
-    assert 0.4 * third < worst[1] <= third
+# Verified curves on the same data.
 
 
 def verified_cells() -> list[tuple[Replica, list[dict]]]:
     return [
-        (tensor.REPLICA_5_1, tensor.compute(NOWHERE, figure="5.1", panel="top-1", points=[0.1, 1.0], runs=[0])),
+        (
+            tensor.REPLICA_5_1,
+            tensor.compute(NOWHERE, figure="5.1", panel="top-1", points=[0.1, 1.0], runs=[0], verified=1),
+        ),
         (
             regression.REPLICA_8_1,
             regression.compute(NOWHERE, figure="8.1", panel="a", points=[0.1, 1.0], run=0, verified=True),
@@ -373,6 +325,7 @@ def verified_cells() -> list[tuple[Replica, list[dict]]]:
 
 def test_pictures_show_verified_curves_of_every_scheme_that_adds_noise() -> None:
     for replica, found in verified_cells():
+        require_guarantees(found)
         verified = [r for r in found if r["calibration"] == VERIFIED]
         assert {r["curve"] for r in verified} == set(SCHEMES)
         assert all(r["original"] == replica.figure for r in verified)

@@ -26,7 +26,7 @@ from dpcape_papers.experiments.replica import (
     paper_rows,
     with_ratios,
 )
-from dpcape_papers.experiments.results import Results, Row
+from dpcape_papers.experiments.results import Results, Row, require_guarantees
 
 DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
 COMPARED, REPLICA_DRAWING = "compared.json", "paper.svg"
@@ -73,6 +73,7 @@ def write_folder(
 ) -> list[Verdict]:
     """Draw and judge the rows of an experiment, write its folder, and return the verdicts."""
     rows = [row for _, kept in done for row in kept.rows]
+    require_guarantees(rows)
     results, original = (Results(r for r in rows if ("original" in r) is wanted) for wanted in (False, True))
     verdicts = experiment.judge(results, quick=setting.quick)
     folder = out / experiment.name

@@ -97,7 +97,7 @@ def judging(method: Method) -> Method:
 
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         answer = method.fit(task_, epsilon, seed)
-        return MethodResult(judged(answer.result, task_), answer.verified_epsilon)
+        return MethodResult(judged(answer.result, task_), answer.verified_epsilon, answer.guarantee)
 
     return Method(method.curve, method.calibration, fit)
 
@@ -129,7 +129,7 @@ def _correlation_kept(directions: Directions, task_: Task) -> float:
 def _fitted(sites: Sites, protocol: Protocol, task_: Task, epsilon: float, seed: int) -> tuple[Directions, CCA]:
     records = {name: views(*held, bounds=(VIEW_BOUND, VIEW_BOUND)) for name, held in sites.items()}
     federation = Federation(in_process(records, noise=Replay(seed)), protocol=protocol, accept_large_delta=True)
-    model = CCA(task_.options["pairs"].n_components, epsilon=epsilon, delta=task_.delta).fit(federation)
+    model = CCA(task_.options["pairs"].n_components, epsilon=epsilon, delta=task_.delta, center=False).fit(federation)
     return (model.x_weights_, model.y_weights_), model
 
 
@@ -137,7 +137,7 @@ def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Pro
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
-        return MethodResult(judged(directions, task_), model.guarantee_.epsilon if made.adds_noise else None)
+        return MethodResult(judged(directions, task_), guarantee=model.guarantee_ if made.adds_noise else None)
 
     return fit
 

@@ -67,7 +67,8 @@ def _row(
     delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[curve.calibration]
     return row(
         panel=panel, curve=curve.name, calibration=curve.calibration, x=epsilon, measure=measure, value=value, run=run,
-        delta=delta, claimed_epsilon=result.claimed, verified_epsilon=result.verified, **more,
+        delta=delta, claimed_epsilon=result.claimed, verified_epsilon=result.verified,
+        guarantee=result.guarantee, **more,
     )  # fmt: skip
 
 

@@ -18,15 +18,14 @@ from numpy.random import Generator  # published algorithms for comparison: nothi
 from dpcape.arrays import FloatArray
 from dpcape.datasets import smooth_maps
 from dpcape.metrics import correlation_error
-from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.fusion import CORRELATIONS
 from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import VERIFIED, Results, Row, row
 from dpcape_papers.figures.cca.methods import CH as OWN_CH
+from dpcape_papers.figures.cca.methods import ERROR as OWN_ERROR
 from dpcape_papers.figures.cca.methods import separation
-from dpcape_papers.figures.replicas.verified import SCHEMES, noise_scale, with_noise
 from dpcape_papers.published.cca import canonical_directions
 from dpcape_papers.published.pca import moment_scale, symmetric_noise
 
@@ -158,16 +157,12 @@ def compute(
             views = _images(data, setting.n_records, run)
         else:
             views = _speech(data, rng) if fixed.dataset == "XRMB" else _people(data, setting.n_records, rng)
-        drawn = [(curve, REPLICA, value) for curve, value in _indices(views, setting, n_judged, rng)]
-        if fixed.dataset != "MNIST":
-            fresh = np.random.default_rng([73, run, round(1e7 * point)])  # protects nothing
-            drawn += [(curve, VERIFIED, value) for curve, value in _verified_indices(views, setting, n_judged, fresh)]
-        for curve, calibration, value in drawn:
+        for curve, value in _indices(views, setting, n_judged, rng):
             found.append(
                 row(
                     panel=panel,
                     curve=curve,
-                    calibration=calibration,
+                    calibration=REPLICA,
                     x=point,
                     measure=_measure(fixed.dataset),
                     value=value,
@@ -209,24 +204,6 @@ def _indices(views: TwoViews, setting: CcaSetting, n_judged: int, rng: Generator
         noisy = moment + symmetric_noise(rng, len(moment), scale) if scale else moment
         held = counted // setting.n_sites if own else counted
         found.append((curve, _index(views, noisy, held, last if own and not whole else rows, n_judged, rng)))
-    return found
-
-
-def _verified_indices(views: TwoViews, setting: CcaSetting, n_judged: int, rng: Generator) -> list[tuple[str, float]]:
-    """Return the indices with verified noise; copies of a person are not people, and the noise does not shrink."""
-    rows, n_sites = views.stacked, setting.n_sites
-    # Rows of the joint moment: its diameter is sqrt(2) times the square of their length.
-    diameter = math.sqrt(2) * float(np.square(rows).sum(axis=1).max())
-    mu = mu_of(setting.epsilon, setting.delta)
-    last = rows[-(len(rows) // n_sites) :]
-    found = []
-    for curve in SCHEMES:
-        used = last if curve == "local" else rows
-        scale = noise_scale(curve, diameter, mu, n_records=len(rows), n_sites=n_sites)
-        counted = len(used) * setting.copies
-        found.append(
-            (curve, _index(views, with_noise(used.T @ used / len(used), scale, rng), counted, used, n_judged, rng))
-        )
     return found
 
 
@@ -288,12 +265,17 @@ def _reason_7_2(point: PaperPoint) -> str:
 
 
 def _verified(results: Results, panel: str) -> Results:
-    """Return our verified rows on the same images, which do not count copies as people."""
-    chosen = [
-        r
-        for r in results.where(measure=OWN_CH, calibration=VERIFIED)
-        if str(r["panel"]).startswith(f"({panel}) MNIST") and r["curve"] in _CURVES.values()
-    ]
+    """Return our verified rows of the same panel: centre, directions and bounds come from other rows, and are public.
+
+    Copies are not counted as people. Of the speech data there are no other rows, hence no verified curve.
+    """
+    chosen = []
+    for r in results.where(calibration=VERIFIED):
+        name, known = str(r["panel"]), r["curve"] in _CURVES.values()
+        images = name.startswith(f"({panel}) MNIST") and r["measure"] == OWN_CH
+        people = name.startswith(f"({panel}) simulated fMRI+EEG") and r["measure"] == OWN_ERROR
+        if known and (images or people):
+            chosen.append({**r, "measure": _ERROR if people else _CH})
     return Results(chosen)
 
 

@@ -1,13 +1,14 @@
 """Figures 5.1 to 5.3 as the authors ran them: orthogonal means, scaling by each site's largest norm, one start.
 
 Topics are the authors' own word counts. Mixtures are theirs for 10,000 records per site and ten columns; the other sets
-are absent and drawn by the same rule. Runs differ in noise and in the start of the power method, not in data.
+are absent and drawn by the same rule. Runs differ in noise and in the start of the power method, not in data. Verified
+curves are TopicModel and MixtureModel on the same records, with public bounds (``tensor_verified.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -15,12 +16,11 @@ import numpy as np
 from numpy.random import Generator  # published algorithms for comparison: nothing is protected by it
 
 from dpcape.arrays import FloatArray
-from dpcape.privacy.gaussian import mu_of
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import VERIFIED, Row, row
-from dpcape_papers.figures.replicas.verified import SCHEMES, noise_scale, with_noise
+from dpcape_papers.figures.replicas import tensor_verified
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.tensor import symmetric_tensor_noise
 
@@ -41,21 +41,17 @@ TOPICS, MIXTURE = "authors/data/otd_stm.npz", "authors/data/otd_mog_K5_D10_N50k.
 # Errors up to this come from the finite sample more than from noise.
 _SMALL_ERROR = 0.05
 _TOLERANCE, _MOST_ITERATIONS = 1e-6, 1000
+# Of verified noise, which the papers do not have, fewer runs are averaged.
+_VERIFIED_RUNS, _QUICK_SIZE = 3, 20_000
 
 
 class SiteMoments(NamedTuple):
-    """Moments of every site, the true components as columns, and the sensitivities times the number of records.
-
-    ``diameters`` are those of a record's contributions to both moments, for rows of norm at most 1 and a public noise
-    variance v. Two words: sqrt(2), and three as well. A mixture: |xx' - yy'| <= sqrt(2), and for the third moment
-    |x^3 - y^3| <= 2 plus v |x - y| sqrt(3 D + 6), the length of the three ways to place x - y beside the identity.
-    """
+    """Moments of every site, the true components as columns, and the sensitivities times the number of records."""
 
     second: FloatArray
     third: FloatArray
     truth: FloatArray
     sensitivities: tuple[float, float]
-    diameters: tuple[float, float]
 
 
 class TensorPanel(NamedTuple):
@@ -101,7 +97,7 @@ def moments(data: DataFolder, model: str, width: int, site_size: int) -> SiteMom
     if (width, site_size) == (10, 10_000) and data.has(MIXTURE):
         with np.load(data.file(MIXTURE)) as held:
             variance = float(held["noise_variance_last_site"][0])
-            return SiteMoments(held["M2"], held["M3"], held["means"], *_reaches(width, variance))
+            return SiteMoments(held["M2"], held["M3"], held["means"], _sensitivities(width, variance))
     return _drawn_mixture(data, width, site_size)
 
 
@@ -110,36 +106,55 @@ def _topic_moments(data: DataFolder, width: int, site_size: int) -> SiteMoments:
     with np.load(data.file(TOPICS)) as held:
         third = held[f"{name}__counts3"].astype(np.float64) / site_size
         return SiteMoments(
-            third.sum(axis=3),
-            third,
-            held[f"{name}__topics"],
-            (math.sqrt(2), math.sqrt(2)),
-            (math.sqrt(2), math.sqrt(2)),
-        )
+            third.sum(axis=3), third, held[f"{name}__topics"], (math.sqrt(2), math.sqrt(2))
+        )  # fmt: skip
 
 
-def _reaches(width: int, variance: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the authors' sensitivities of a mixture's moments, and the diameters."""
-    return (1.0, 2 + 6 * width * variance), (math.sqrt(2), 2 + 2 * variance * math.sqrt(3 * width + 6))
+def _sensitivities(width: int, variance: float) -> tuple[float, float]:
+    """Return the authors' sensitivities of a mixture's moments."""
+    return 1.0, 2 + 6 * width * variance
 
 
 def _drawn_mixture(data: DataFolder, width: int, site_size: int) -> SiteMoments:
+    seconds, thirds, variance = [], [], 0.0
+    for rows in mixture_rows(data, width, site_size):
+        second, third, variance = mixture_moments(rows)
+        seconds.append(second)
+        thirds.append(third)
+    means = mixture_truth(data, width)
+    return SiteMoments(np.array(seconds), np.array(thirds), means, _sensitivities(width, variance))
+
+
+def mixture_truth(data: DataFolder, width: int) -> FloatArray:
+    """Return the true means as columns, which are the same for all sizes."""
     count = _N_COMPONENTS[width]
-    # The means are the same for all sizes.
     means = np.linalg.qr(np.random.default_rng([51, width]).standard_normal((width, width)))[0][:, :count]
     if width == 10 and data.has(MIXTURE):
         with np.load(data.file(MIXTURE)) as held:
             means = held["means"]
+    return means
+
+
+def mixture_rows(data: DataFolder, width: int, site_size: int) -> Iterator[FloatArray]:
+    """Yield the records of every site: the authors' where they are, otherwise drawn by their rule."""
+    if (width, site_size) == (10, 10_000) and data.has(MIXTURE):
+        with np.load(data.file(MIXTURE)) as held:
+            yield from np.split(held["X"].T.astype(np.float64), N_SITES)
+        return
+    count, means = _N_COMPONENTS[width], mixture_truth(data, width)
     weights = np.linspace(1, 10 * count, count)
     rng = np.random.default_rng([52, width, site_size])  # protects nothing
-    seconds, thirds, variance = [], [], 0.0
     for _ in range(N_SITES):
         which = rng.choice(count, site_size, p=weights / weights.sum())
-        noise = math.sqrt(_NOISE_VARIANCE) * rng.standard_normal((site_size, width))
-        second, third, variance = mixture_moments(means.T[which] + noise)
-        seconds.append(second)
-        thirds.append(third)
-    return SiteMoments(np.array(seconds), np.array(thirds), means, *_reaches(width, variance))
+        yield means.T[which] + math.sqrt(_NOISE_VARIANCE) * rng.standard_normal((site_size, width))
+
+
+def topic_counts(data: DataFolder, width: int, site_size: int) -> FloatArray:
+    """Return the authors' counts of word triples, (sites, D, D, D)."""
+    name = f"STM_data_K_{_N_COMPONENTS[width]}_D_{width}_N_{N_SITES * site_size // 1000}k"
+    with np.load(data.file(TOPICS)) as held:
+        counts: FloatArray = held[f"{name}__counts3"]
+        return counts
 
 
 def mixture_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -193,8 +208,10 @@ def nearest_error(found: FloatArray, truth: FloatArray, model: str) -> float:
     return float(distances.min(axis=1).mean())
 
 
-def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float], runs: Sequence[int]) -> list[Row]:
-    """Return the errors of every scheme at these points for all runs, with the authors' noise and with verified."""
+def compute(
+    data: DataFolder, *, figure: str, panel: str, points: Sequence[float], runs: Sequence[int], verified: int = 0
+) -> list[Row]:
+    """Return the errors of every scheme at these points with the authors' noise, and of ``verified`` verified runs."""
     fixed = next(one for one in PANELS[figure] if one.panel == panel)
     found = []
     for point in points:
@@ -202,30 +219,27 @@ def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float
         epsilon = point if fixed.by == "ε" else fixed.epsilon
         delta = point if fixed.by == "δ" else fixed.delta
         held = moments(data, fixed.model, fixed.width, size)
+        count = _N_COMPONENTS[fixed.width]
         for run in runs:
-            for kind, seed, noisy in ((REPLICA, 53, noisy_moments), (VERIFIED, 54, verified_moments)):
-                rng = np.random.default_rng([seed, run, round(1e6 * point)])  # protects nothing
-                for curve, second, third in noisy(held, size, epsilon, delta, rng):
-                    vectors = components(second, third, _N_COMPONENTS[fixed.width], rng)
-                    value = nearest_error(vectors, held.truth, fixed.model)
-                    found.append(
-                        row(panel=panel, curve=curve, calibration=kind, x=point, measure=_ERROR, value=value, run=run,
-                            original=figure)
-                    )  # fmt: skip
-    return found
-
-
-def verified_moments(
-    held: SiteMoments, size: int, epsilon: float, delta: float, rng: Generator
-) -> list[tuple[str, FloatArray, FloatArray]]:
-    """Return every scheme's moments with verified noise: mu of (epsilon, delta), half of mu^2 for each of the two."""
-    mu = mu_of(epsilon, delta) * math.sqrt(0.5)
-    found = []
-    for curve in SCHEMES:
-        scales = [noise_scale(curve, one, mu, n_records=N_SITES * size, n_sites=N_SITES) for one in held.diameters]
-        of_site = curve == "local"
-        second, third = (sites[-1] if of_site else sites.mean(axis=0) for sites in (held.second, held.third))
-        found.append((curve, with_noise(second, scales[0], rng), with_noise(third, scales[1], rng)))
+            rng = np.random.default_rng([53, run, round(1e6 * point)])  # protects nothing
+            for curve, second, third in noisy_moments(held, size, epsilon, delta, rng):
+                value = nearest_error(components(second, third, count, rng), held.truth, fixed.model)
+                found.append(
+                    row(panel=panel, curve=curve, calibration=REPLICA, x=point, measure=_ERROR, value=value, run=run,
+                        original=figure)
+                )  # fmt: skip
+        if verified:
+            if fixed.model == "STM":
+                sites = tensor_verified.documents_of(topic_counts(data, fixed.width, size))
+            else:
+                sites = tensor_verified.rows_of(mixture_rows(data, fixed.width, size), _NOISE_VARIANCE)
+            fits = tensor_verified.fits(sites, count, _NOISE_VARIANCE, epsilon, delta, runs[:verified])
+            found += [
+                row(panel=panel, curve=fit.curve, calibration=VERIFIED, x=point, measure=_ERROR, run=fit.run,
+                    value=nearest_error(fit.components, held.truth, fixed.model), claimed_epsilon=epsilon,
+                    verified_epsilon=fit.guarantee.epsilon, delta=delta, guarantee=fit.guarantee, original=figure)
+                for fit in fits
+            ]  # fmt: skip
     return found
 
 
@@ -268,6 +282,9 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
         points = points[len(points) % 2 :: 2] if setting.quick and wide else points
         files = [TOPICS, MIXTURE]
         options = {"figure": figure, "panel": panel.panel, "runs": runs}
+        # A verified fit of 800,000 records of 50 columns takes ten seconds.
+        large = wide or panel.site_size > _QUICK_SIZE
+        options["verified"] = setting.choose(0 if large else 1, _VERIFIED_RUNS)
         cells += [Cell(compute, {**options, "points": list(points)}, files)]
     return cells
 

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PaperPoint, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import VERIFIED, Row, row
+from dpcape_papers.experiments.results import EXACT, Row, row
 from dpcape_papers.published.cape import assumed_colluding, true_kappa
 
 _CURVES = {"cape: delta=2Q": "CAPE", "conv: delta_conv": "conventional"}
@@ -55,7 +55,7 @@ def compute(data: DataFolder, *, figure: str, panel: str, points: Sequence[float
         lone = n_sites / n_records / scale
         values = {
             ("CAPE", REPLICA): log_two_sided(epsilon, script_kappa(n_sites, colluding) * lone**2),
-            ("CAPE", VERIFIED): _log_true(epsilon, math.sqrt(true_kappa(n_sites, colluding)) * lone),
+            ("CAPE", EXACT): _log_true(epsilon, math.sqrt(true_kappa(n_sites, colluding)) * lone),
             ("conventional", REPLICA): (math.log(1.25) - (epsilon / lone) ** 2 / (2 * n_sites)) / math.log(10),
         }
         found += [
