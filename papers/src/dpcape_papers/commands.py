@@ -37,7 +37,7 @@ def papers(name: str | None, as_json: bool) -> None:
 @click.option("--list", "as_list", is_flag=True, help="List all figures and tables, then exit; + accepts --method.")
 @click.option("--all", "every", is_flag=True, help="Run all figures and tables.")
 @click.option("--quick", is_flag=True, help="Use fewer runs and smaller sizes: about 30 s each.")
-@click.option("--data", default=None, help="Data folder (default: DPCAPE_DATA, else ../shared/data).")
+@click.option("--data", default=None, help="Folder of the papers' data files (default: the variable DPCAPE_DATA).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True,
               help="Output folder.")  # fmt: skip
 @click.option(

@@ -49,6 +49,7 @@ class About(TypedDict):
     title: str
     substitutes: str
     note: str
+    explained: str
     quick: bool
     seconds: float
     versions: dict[str, str]
@@ -145,6 +146,7 @@ def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell
         "title": experiment.title,
         "substitutes": experiment.substitutes,
         "note": experiment.note,
+        "explained": "" if experiment.replica is None else experiment.replica().explained,
         "quick": setting.quick,
         "seconds": round(sum(kept.seconds for _, kept in done), 3),
         "versions": {

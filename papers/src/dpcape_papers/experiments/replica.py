@@ -10,7 +10,7 @@ import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -31,6 +31,14 @@ _SAME_X = 1e-4
 _SAME_VALUE = 1e-3
 
 
+class PointSetting(NamedTuple):
+    """Which point of a figure it is. It has no value, so that nothing decided by it can depend on the outcome."""
+
+    panel: str
+    curve: str
+    x: float
+
+
 @dataclass(frozen=True)
 class PaperPoint:
     """A point of a published figure: the mean of its runs, their standard deviation (0: not stored), their number."""
@@ -41,6 +49,11 @@ class PaperPoint:
     value: float
     spread: float
     n_runs: int
+
+    @property
+    def setting(self) -> PointSetting:
+        """Which point it is."""
+        return PointSetting(self.panel, self.curve, self.x)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,12 @@ class Replica:
     cells : callable
         Lists the cells, whose rows have the calibration `REPLICA` (or "verified") and the column ``original``.
     reason : callable
-        Why our settings differ from the authors' at a point; empty where they agree.
+        Why our settings differ from the authors' at a point; empty where they agree. It sees the setting alone. Other
+        draws of random data by the same rule are no other setting.
+    explained : str
+        What is known about the differences that remain, or that they are not explained.
+    compared : bool
+        Whether the authors' numbers are compared; not if they were evaluated from the same formula as ours.
     magnitude : bool
         Whether the figure shows the magnitude of the mean, as in figures 8.1 and 8.2.
     verified : callable
@@ -90,7 +108,9 @@ class Replica:
     curves: Mapping[str, str]
     panels: Mapping[str, ReplicaPanel]
     cells: Callable[[RunSetting], list[Cell]]
-    reason: Callable[[PaperPoint], str]
+    reason: Callable[[PointSetting], str]
+    explained: str = ""
+    compared: bool = True
     magnitude: bool = False
     verified: Callable[[Results, str], Results] = _none
     judge: Callable[[Results, Sequence[ComparedPoint]], list[Verdict]] = _no_verdicts
@@ -119,11 +139,12 @@ class ComparedPoint(TypedDict):
 
 
 def paper_points(data: DataFolder, replica: Replica) -> list[PaperPoint]:
-    """Return the authors' points of the curves we know; empty if their file is not there."""
-    if not data.has(replica.file):
+    """Return the plotted points of the curves we know; empty if their file is not there or they are not compared."""
+    if not replica.compared or not data.has(replica.file):
         return []
     with data.file(replica.file).open(newline="", encoding="utf-8") as file:
-        return [_point(entry, replica) for entry in csv.DictReader(file) if entry["method"] in replica.curves]
+        drawn = [entry for entry in csv.DictReader(file) if entry["plotted"] == "1"]
+    return [_point(entry, replica) for entry in drawn if entry["method"] in replica.curves]
 
 
 def _point(entry: Mapping[str, str], replica: Replica) -> PaperPoint:
@@ -195,7 +216,7 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
         "paper_runs": point.n_runs,
         "ratio": mean / point.value if point.value else math.nan,
         "within": abs(mean - point.value) <= margin,
-        "reason": replica.reason(point),
+        "reason": replica.reason(point.setting),
     }
 
 
@@ -213,23 +234,37 @@ def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator
 
 
 class Summary(TypedDict):
-    """What a figure's comparison amounts to."""
+    """What a figure's comparison amounts to: points and how many lie within the spread, all, agreeing and excused."""
 
     points: int
+    points_within: int
     agreeing: int
-    within: int
-    all_within: int
+    agreeing_within: int
+    excused: int
+    excused_within: int
     median_ratio: float
 
 
 def summary(points: Sequence[ComparedPoint]) -> Summary:
-    """Return the number of points, of those whose settings agree, and of those within the spread of the runs."""
+    """Return the three counts: of all points, of those whose settings agree, and of those whose settings differ."""
     agreeing = [one for one in points if not one["reason"]]
+    excused = [one for one in points if one["reason"]]
     ratios = [one["ratio"] for one in points if math.isfinite(one["ratio"])]
     return {
         "points": len(points),
+        "points_within": _within(points),
         "agreeing": len(agreeing),
-        "within": sum(one["within"] for one in agreeing),
-        "all_within": sum(one["within"] for one in points),
+        "agreeing_within": _within(agreeing),
+        "excused": len(excused),
+        "excused_within": _within(excused),
         "median_ratio": float(np.median(ratios)) if ratios else math.nan,
     }
+
+
+def _within(points: Sequence[ComparedPoint]) -> int:
+    return sum(one["within"] for one in points)
+
+
+def rate(within: int, points: int) -> str:
+    """Return a share in words, such as "72% of 2,045"."""
+    return f"{100 * within / points:.0f}% of {points:,}" if points else "-"

@@ -22,7 +22,7 @@ from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.comparison import Task, compare
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting
-from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, ComparedPoint, PaperPoint, Replica, ReplicaPanel
+from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, ComparedPoint, PointSetting, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import UNCOVERED, VERIFIED, Results, Row, number, row
 from dpcape_papers.experiments.verdict import Outcome, Verdict
 from dpcape_papers.figures.regression.methods import error, loss, papers_methods
@@ -345,29 +345,33 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
     return cells
 
 
-_CAP = "the authors' solver stopped at its limit of evaluations; ours converges"
+_CAP = "another solver: the authors' stops at a limit of evaluations, which acts from 50 columns on; ours converges"
+_EXPLAINED = (
+    "Sets of 20,000 and 30,000 records that are absent are drawn anew. A limit of evaluations explains the "
+    "non-private values of real data within 3%, and noisy ones only in part."
+)
 
 
-def _reason_of(figure: str, point: PaperPoint) -> str:
+def _reason_of(figure: str, point: PointSetting) -> str:
     panel = next(one for one in PANELS[figure] if one.panel == point.panel)
     if panel.source != "synth20" and point.curve != OUTPUT:
         return _CAP
     if point.curve == "non-private":
-        return "0 up to rounding: the response has no noise, and the solvers stop at different digits"
+        return "another solver: the response has no noise, and the digits at which a solver stops are all that is left"
     if panel.by == "δ" and point.curve in (DP_FM, OUTPUT) and figure != "8.2":
         return "the authors average this curve over all delta"
     return ""
 
 
-def _reason_8_1(point: PaperPoint) -> str:
+def _reason_8_1(point: PointSetting) -> str:
     return _reason_of("8.1", point)
 
 
-def _reason_8_2(point: PaperPoint) -> str:
+def _reason_8_2(point: PointSetting) -> str:
     return _reason_of("8.2", point)
 
 
-def _reason_8_3(point: PaperPoint) -> str:
+def _reason_8_3(point: PointSetting) -> str:
     return _reason_of("8.3", point)
 
 
@@ -396,6 +400,6 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
     return found
 
 
-REPLICA_8_1 = Replica("8.1", _CURVES, _panels("8.1"), _cells_8_1, _reason_8_1, magnitude=True, judge=judge)
-REPLICA_8_2 = Replica("8.2", _CURVES, _panels("8.2"), _cells_8_2, _reason_8_2, magnitude=True, judge=judge)
-REPLICA_8_3 = Replica("8.3", _CURVES, _panels("8.3"), _cells_8_3, _reason_8_3)
+REPLICA_8_1 = Replica("8.1", _CURVES, _panels("8.1"), _cells_8_1, _reason_8_1, _EXPLAINED, magnitude=True, judge=judge)
+REPLICA_8_2 = Replica("8.2", _CURVES, _panels("8.2"), _cells_8_2, _reason_8_2, _EXPLAINED, magnitude=True, judge=judge)
+REPLICA_8_3 = Replica("8.3", _CURVES, _panels("8.3"), _cells_8_3, _reason_8_3, _EXPLAINED)
