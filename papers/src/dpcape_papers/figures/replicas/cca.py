@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ class TwoViews(NamedTuple):
     n_clusters: int
 
 
-@cache
+@lru_cache(maxsize=4)
 def _images(data: DataFolder, n_records: int, run: int) -> TwoViews:
     """Return equally many images of every digit: upper and lower half, each reduced to 50 directions."""
     with np.load(data.file(IMAGES)) as held:
