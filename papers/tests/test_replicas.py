@@ -99,6 +99,23 @@ def test_a_spread_that_is_not_stored_is_taken_from_our_runs(tmp_path: Path) -> N
     assert not only(data, ours("CAPE", 0.1, [value - 0.01 * margin - 0.01 for value in values]))["within"]
 
 
+def test_the_spread_of_draws_counts_once_where_the_authors_data_are_one_draw(tmp_path: Path) -> None:
+    """Spread 0.5 over our draws, 0.1 over their noise: sqrt(0.25/4 + 0.01/10 + 0.24) is one standard error."""
+    values = [1 + sign * 0.5 * math.sqrt(3) / 2 for sign in (1, 1, -1, -1)]
+    error = math.sqrt(0.25 / 4 + 0.01 / 10 + 0.24)
+    for theirs, within in ((1 + 1.99 * error, True), (1 + 2.01 * error, False)):
+        point = PaperPoint("top-1", "CAPE", 0.1, theirs, 0.1, 10)
+        once = replace(regression.REPLICA_8_3, redrawn=lambda setting: True)
+        (found,) = compared_points(Results(ours("CAPE", 0.1, values)), [point], once)
+        assert found["within"] is within
+        (strict,) = compared_points(Results(ours("CAPE", 0.1, values)), [point], regression.REPLICA_8_3)
+        assert not strict["within"]
+    # A spread that is a little larger by chance widens nothing: 0.5 and 0.4 pass the F test.
+    near = PaperPoint("top-1", "CAPE", 0.1, 1 + 2.01 * math.sqrt(0.25 / 4 + 0.16 / 10), 0.4, 10)
+    (found,) = compared_points(Results(ours("CAPE", 0.1, values)), [near], once)
+    assert not found["within"]
+
+
 def test_identical_runs_are_one_run_and_unknown_methods_are_left_out(tmp_path: Path) -> None:
     lines = [point(CAPE_METHOD, 0.1, 1.0, 0.1, 10, "all 10 stored runs are identical"), point("other", 0.1, 1, 0, 1)]
     (found,) = paper_points(folder(tmp_path, lines), regression.REPLICA_8_3)

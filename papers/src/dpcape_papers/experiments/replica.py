@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
+from scipy.stats import f as fisher
 
 from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
@@ -71,6 +72,10 @@ def _none(results: Results, panel: str) -> Results:
     return Results([])
 
 
+def _never(point: PointSetting) -> bool:
+    return False
+
+
 def _no_verdicts(results: Results, compared: Sequence[ComparedPoint]) -> list[Verdict]:
     return []
 
@@ -92,6 +97,9 @@ class Replica:
     reason : callable
         Why our settings differ from the authors' at a point; empty where they agree. It sees the setting alone. Other
         draws of random data by the same rule are no other setting.
+    redrawn : callable
+        Whether the authors' data of a point are one random draw that is absent. Every run of ours then draws by the
+        same rule, and the spread of the draws counts once for theirs.
     explained : str
         What is known about the differences that remain, or that they are not explained.
     compared : bool
@@ -111,6 +119,7 @@ class Replica:
     reason: Callable[[PointSetting], str]
     explained: str = ""
     compared: bool = True
+    redrawn: Callable[[PointSetting], bool] = _never
     magnitude: bool = False
     verified: Callable[[Results, str], Results] = _none
     judge: Callable[[Results, Sequence[ComparedPoint]], list[Verdict]] = _no_verdicts
@@ -202,7 +211,10 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
     mean = abs(mean) if replica.magnitude else mean
     spread = float(kept.std(ddof=1)) if kept.size > 1 else 0.0
     theirs, n_theirs = (point.spread, point.n_runs) if point.spread > 1e-12 * abs(point.value) else (spread, 1)
-    margin = 2 * math.sqrt(spread**2 / max(kept.size, 1) + theirs**2 / n_theirs)
+    variance = spread**2 / max(kept.size, 1) + theirs**2 / n_theirs
+    if replica.redrawn(point.setting):
+        variance += _variance_of_draws(spread, kept.size, theirs, n_theirs)
+    margin = 2 * math.sqrt(variance)
     margin = margin or _SAME_VALUE * abs(point.value)
     return {
         "panel": point.panel,
@@ -218,6 +230,16 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
         "within": abs(mean - point.value) <= margin,
         "reason": replica.reason(point.setting),
     }
+
+
+def _variance_of_draws(spread: float, n_runs: int, theirs: float, n_theirs: int) -> float:
+    """Return by how much our variance exceeds theirs, whose runs share one draw of the data; 0 if by chance.
+
+    An F test decides (5%): without it, half of all points would be given a wider margin for nothing.
+    """
+    if min(n_runs, n_theirs) < 2 or spread**2 <= float(fisher.ppf(0.95, n_runs - 1, n_theirs - 1)) * theirs**2:
+        return 0.0
+    return spread**2 - theirs**2
 
 
 def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -104,9 +104,9 @@ class FmData(NamedTuple):
     truth: FloatArray | None
 
 
-@cache
-def records(data: DataFolder, source: str, n_records: int) -> FmData | None:
-    """Return the authors' records; synthetic sets that are absent are drawn by their rule, real ones are None."""
+@lru_cache(maxsize=8)
+def records(data: DataFolder, source: str, n_records: int, run: int) -> FmData | None:
+    """Return the authors' records; synthetic sets that are absent are drawn in every run, real ones are None."""
     if data.has(_FILES[source]):
         with np.load(data.file(_FILES[source])) as held:
             if f"X_{n_records}" in held:
@@ -117,7 +117,7 @@ def records(data: DataFolder, source: str, n_records: int) -> FmData | None:
                 return FmData(rows, rows @ truth, truth)
     if not source.startswith("synth"):
         return None
-    return synthetic(int(source[5:]), n_records, np.random.default_rng([81, n_records]))  # protects nothing
+    return synthetic(int(source[5:]), n_records, np.random.default_rng([81, n_records, run]))  # protects nothing
 
 
 def synthetic(width: int, n_records: int, rng: Generator) -> FmData:
@@ -190,7 +190,7 @@ def compute(
     fixed = next(one for one in PANELS[figure] if one.panel == panel)
     found: list[Row] = []
     for point in points:
-        held = records(data, fixed.source, int(point) if fixed.by == "N" else fixed.n_records)
+        held = records(data, fixed.source, int(point) if fixed.by == "N" else fixed.n_records, run)
         if held is None:
             continue
         epsilon = point if fixed.by == "ε" else fixed.epsilon
@@ -363,6 +363,16 @@ def _reason_of(figure: str, point: PointSetting) -> str:
     return ""
 
 
+# The largest synthetic sets that are there.
+_LARGEST = {"synth20": 20_000, "synth50": 10_000}
+
+
+def _redrawn(figure: str, point: PointSetting) -> bool:
+    panel = next(one for one in PANELS[figure] if one.panel == point.panel)
+    size = int(point.x) if panel.by == "N" else panel.n_records
+    return size > _LARGEST.get(panel.source, size)
+
+
 def _reason_8_1(point: PointSetting) -> str:
     return _reason_of("8.1", point)
 
@@ -400,6 +410,18 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
     return found
 
 
-REPLICA_8_1 = Replica("8.1", _CURVES, _panels("8.1"), _cells_8_1, _reason_8_1, _EXPLAINED, magnitude=True, judge=judge)
+REPLICA_8_1 = Replica(
+    "8.1",
+    _CURVES,
+    _panels("8.1"),
+    _cells_8_1,
+    _reason_8_1,
+    _EXPLAINED,
+    redrawn=partial(_redrawn, "8.1"),
+    magnitude=True,
+    judge=judge,
+)
 REPLICA_8_2 = Replica("8.2", _CURVES, _panels("8.2"), _cells_8_2, _reason_8_2, _EXPLAINED, magnitude=True, judge=judge)
-REPLICA_8_3 = Replica("8.3", _CURVES, _panels("8.3"), _cells_8_3, _reason_8_3, _EXPLAINED)
+REPLICA_8_3 = Replica(
+    "8.3", _CURVES, _panels("8.3"), _cells_8_3, _reason_8_3, _EXPLAINED, redrawn=partial(_redrawn, "8.3")
+)
