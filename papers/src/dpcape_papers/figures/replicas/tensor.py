@@ -310,8 +310,8 @@ def _reason(point: PointSetting) -> str:
 
 
 _DRAWN = (
-    "The authors' mixtures are absent, except for that of 10,000 records per site and ten columns: ours are drawn again "
-    "in every run, and the spread of the draws counts once for theirs."
+    "The authors' mixtures are absent, except for that of 10,000 records per site and ten columns: ours are drawn "
+    "again in every run, and the spread of the draws counts once for theirs."
 )
 _WORDS = "Topics are the authors' own counts; random vectors are ours. What remains is not explained."
 
