@@ -108,7 +108,7 @@ def _cells(setting: RunSetting) -> list[Cell]:
 
 
 def _reason(point: PointSetting) -> str:
-    """Return nothing: rows drawn anew by the authors' rule are no other setting."""
+    """Return nothing: rows drawn again by the authors' rule are no other setting."""
     return ""
 
 

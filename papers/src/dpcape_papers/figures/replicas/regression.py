@@ -347,7 +347,7 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
 
 _CAP = "another solver: the authors' stops at a limit of evaluations, which acts from 50 columns on; ours converges"
 _EXPLAINED = (
-    "Sets of 20,000 and 30,000 records that are absent are drawn anew. A limit of evaluations explains the "
+    "Sets of 20,000 and 30,000 records that are absent are drawn again. A limit of evaluations explains the "
     "non-private values of real data within 3%, and noisy ones only in part."
 )
 

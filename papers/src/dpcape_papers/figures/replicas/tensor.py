@@ -305,7 +305,7 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
 
 
 def _reason(point: PointSetting) -> str:
-    """Return nothing: mixtures drawn anew by the authors' rule are no other setting."""
+    """Return nothing: mixtures drawn again by the authors' rule are no other setting."""
     return ""
 
 
