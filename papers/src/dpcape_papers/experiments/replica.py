@@ -72,6 +72,10 @@ def _none(results: Results, panel: str) -> Results:
     return Results([])
 
 
+def _nothing(results: Results) -> Results:
+    return Results([])
+
+
 def _never(point: PointSetting) -> bool:
     return False
 
@@ -108,6 +112,9 @@ class Replica:
         Whether the figure shows the magnitude of the mean, as in figures 8.1 and 8.2.
     verified : callable
         Chooses, for a panel, the verified rows of our own experiment that measure the same on the same data.
+    translated : callable
+        Returns our rows of the authors' setting in the format of our own experiment, for its judge; empty if the two
+        measure different things.
     judge : callable
         Judges claims about what the authors ran, given all rows (theirs included) and the points compared.
     """
@@ -122,6 +129,7 @@ class Replica:
     redrawn: Callable[[PointSetting], bool] = _never
     magnitude: bool = False
     verified: Callable[[Results, str], Results] = _none
+    translated: Callable[[Results], Results] = _nothing
     judge: Callable[[Results, Sequence[ComparedPoint]], list[Verdict]] = _no_verdicts
 
     @property

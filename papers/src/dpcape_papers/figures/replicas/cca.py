@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.fusion import CORRELATIONS
 from dpcape_papers.experiments.replica import REPLICA, PointSetting, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import VERIFIED, Results, Row, row
+from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
 from dpcape_papers.figures.cca.methods import CH as OWN_CH
 from dpcape_papers.figures.cca.methods import ERROR as OWN_ERROR
-from dpcape_papers.figures.cca.methods import separation
+from dpcape_papers.figures.cca.methods import RATIO, separation
 from dpcape_papers.published.cca import canonical_directions
 from dpcape_papers.published.pca import moment_scale, symmetric_noise
 
@@ -283,6 +283,30 @@ def _verified(results: Results, panel: str) -> Results:
     return Results(chosen)
 
 
+_N_SPEECH, _CLUSTERS = 2295, {"MNIST": 10, "XRMB": 2}
+_AXES = {"ε": "epsilon", "N": "records", "p": "replication", "δ": "delta"}
+
+
+def _translated(figure: str, results: Results) -> Results:
+    """Return the rows in the format of our own experiment; of clusters also the separation, which has no N."""
+    found: list[Row] = []
+    for r in results.where(calibration=REPLICA):
+        fixed = next(one for one in PANELS[figure] if one.panel == r["panel"])
+        at = _at(fixed, number(r, "x"))
+        kind = NON_PRIVATE if r["curve"] == "non-private" else PUBLISHED
+        moved: Row = {**r, "panel": f"({fixed.panel}) {fixed.dataset}, the authors' rows, by {_AXES[fixed.by]}"}
+        moved |= {"calibration": kind, "delta": at.delta}
+        moved |= {"claimed_epsilon": at.epsilon, "verified_epsilon": math.inf} if kind == PUBLISHED else {}
+        if fixed.dataset not in _CLUSTERS:
+            found.append({**moved, "measure": OWN_ERROR})
+            continue
+        n_records, count = at.n_records or _N_SPEECH, _CLUSTERS[fixed.dataset]
+        counted = n_records * at.copies // (at.n_sites if r["curve"] == "local" else 1)
+        separation_ = number(r, "value") * (count - 1) / (counted - count)
+        found += [{**moved, "measure": OWN_CH}, {**moved, "measure": RATIO, "value": separation_}]
+    return Results(found)
+
+
 def _panel(one: CcaSetting) -> ReplicaPanel:
     fixed = [
         f"N = {one.n_records:,}" if one.n_records else "",
@@ -298,5 +322,23 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
     return {one.panel: _panel(one) for one in PANELS[figure]}
 
 
-REPLICA_7_1 = Replica("7.1", _CURVES, _panels("7.1"), _cells_7_1, _reason_7_1, _EXPLAINED, verified=_verified)
-REPLICA_7_2 = Replica("7.2", _CURVES, _panels("7.2"), _cells_7_2, _reason_7_2, _EXPLAINED, verified=_verified)
+REPLICA_7_1 = Replica(
+    "7.1",
+    _CURVES,
+    _panels("7.1"),
+    _cells_7_1,
+    _reason_7_1,
+    _EXPLAINED,
+    verified=_verified,
+    translated=partial(_translated, "7.1"),
+)
+REPLICA_7_2 = Replica(
+    "7.2",
+    _CURVES,
+    _panels("7.2"),
+    _cells_7_2,
+    _reason_7_2,
+    _EXPLAINED,
+    verified=_verified,
+    translated=partial(_translated, "7.2"),
+)

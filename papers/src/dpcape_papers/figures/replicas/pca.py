@@ -7,6 +7,7 @@ theirs. Verified curves are those of our own experiment, whose centre and bound 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,8 +18,8 @@ from dpcape_papers.experiments.comparison import NON_PRIVATE, PUBLISHED, VERIFIE
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PointSetting, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import Results, Row
-from dpcape_papers.figures.pca.methods import METHODS, energy
+from dpcape_papers.experiments.results import Results, Row, number
+from dpcape_papers.figures.pca.methods import MEASURE, METHODS, energy
 from dpcape_papers.figures.pca.panels import BY_DELTA, BY_EPSILON, BY_RECORDS, N_SITES, PANELS, PcaPanel, n_components
 from dpcape_papers.figures.pca.rows import FILES
 
@@ -145,6 +146,23 @@ def _verified(results: Results, panel: str) -> Results:
     return Results({**r, "measure": _ENERGY} for r in chosen)
 
 
+def _translated(results: Results) -> Results:
+    """Return the rows in the format of our own experiment."""
+    found = []
+    for r in results.where(calibration=REPLICA):
+        panel = next(one for one in PANELS if one.letter == r["panel"])
+        kind = NON_PRIVATE if r["curve"] == "non-private" else PUBLISHED
+        # The non-private curves of both settings have the same name, so that the authors' panels have one of their own.
+        name = f"({panel.letter}) {panel.dataset}, the authors' rows, by {panel.by}"
+        moved: Row = {"panel": name, "measure": MEASURE, "calibration": kind}
+        if kind == PUBLISHED and r["claimed_epsilon"] is None:
+            epsilon = number(r, "x") if panel.by == BY_EPSILON else panel.epsilon
+            moved |= {"claimed_epsilon": epsilon, "verified_epsilon": math.inf}
+            moved |= {"delta": number(r, "x") if panel.by == BY_DELTA else panel.delta}
+        found.append({**r, **moved})
+    return Results(found)
+
+
 REPLICA_4_1 = Replica(
     "4.1",
     _CURVES,
@@ -154,4 +172,5 @@ REPLICA_4_1 = Replica(
     _EXPLAINED,
     redrawn=_redrawn,
     verified=_verified,
+    translated=_translated,
 )

@@ -19,7 +19,7 @@ from dpcape.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, PointSetting, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import VERIFIED, Row, row
+from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
 from dpcape_papers.figures.replicas import tensor_verified
 from dpcape_papers.published.pca import symmetric_noise
 from dpcape_papers.published.tensor import symmetric_tensor_noise
@@ -258,6 +258,27 @@ def _redrawn(figure: str, point: PointSetting) -> bool:
     return _is_drawn(panel, int(point.x) if panel.by == "$N_s$" else panel.site_size)
 
 
+def _translated(figure: str, results: Results) -> Results:
+    """Return the rows in the format of our own experiment."""
+    found: list[Row] = []
+    for r in results.where(calibration=REPLICA):
+        panel = next(one for one in PANELS[figure] if one.panel == r["panel"])
+        x = number(r, "x")
+        epsilon = x if panel.by == "ε" else panel.epsilon
+        kind = NON_PRIVATE if r["curve"] in ("non-private", RANDOM) else PUBLISHED
+        moved: Row = {
+            "panel": f"{panel.model}, the authors' records, D={panel.width}",
+            "x": epsilon,
+            "calibration": kind,
+        }
+        moved |= {"model": {"MOG": "mixture", "STM": "topics"}[panel.model], "asked_epsilon": epsilon}
+        moved |= {"site_size": int(x) if panel.by == "$N_s$" else panel.site_size, "n_features": panel.width}
+        moved |= {"asked_delta": x if panel.by == "δ" else panel.delta}
+        moved |= {"claimed_epsilon": epsilon, "verified_epsilon": math.inf} if kind == PUBLISHED else {}
+        found.append({**r, **moved, "delta": moved["asked_delta"]})
+    return Results(found)
+
+
 def noisy_moments(
     held: SiteMoments, size: int, epsilon: float, delta: float, rng: Generator
 ) -> list[tuple[str, FloatArray, FloatArray]]:
@@ -341,8 +362,14 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
     return {one.panel: _panel(one) for one in PANELS[figure]}
 
 
-REPLICA_5_1 = Replica("5.1", _CURVES, _panels("5.1"), _cells_5_1, _reason, _DRAWN, redrawn=partial(_redrawn, "5.1"))
-REPLICA_5_2 = Replica("5.2", _CURVES, _panels("5.2"), _cells_5_2, _reason, _WORDS)
+REPLICA_5_1 = Replica(
+    "5.1", _CURVES, _panels("5.1"), _cells_5_1, _reason, _DRAWN,
+    redrawn=partial(_redrawn, "5.1"), translated=partial(_translated, "5.1"),
+)  # fmt: skip
+REPLICA_5_2 = Replica(
+    "5.2", _CURVES, _panels("5.2"), _cells_5_2, _reason, _WORDS, translated=partial(_translated, "5.2")
+)  # fmt: skip
 REPLICA_5_3 = Replica(
-    "5.3", _CURVES, _panels("5.3"), _cells_5_3, _reason, f"{_DRAWN} {_WORDS}", redrawn=partial(_redrawn, "5.3")
-)
+    "5.3", _CURVES, _panels("5.3"), _cells_5_3, _reason, f"{_DRAWN} {_WORDS}",
+    redrawn=partial(_redrawn, "5.3"), translated=partial(_translated, "5.3"),
+)  # fmt: skip
