@@ -51,7 +51,9 @@ def _compared(experiments: Sequence[Experiment]) -> list[Replica]:
 
 def _single_runs(cell: Cell) -> Iterator[Cell]:
     """Yield the cell without verified fits, which are no part of the comparison; one per run."""
-    options = {key: (type(value)(0) if key == "verified" else value) for key, value in cell.options.items()}
+    options = dict(cell.options)
+    if "verified" in options:
+        options["verified"] = False if isinstance(options["verified"], bool) else 0
     runs = options.get("runs")
     for run in runs if isinstance(runs, list) else [None]:
         yield replace(cell, options=options if run is None else {**options, "runs": [run]})

@@ -132,6 +132,7 @@ def judging_only(calibration: str) -> Iterator[None]:
 def together(parts: Mapping[str, Judged]) -> tuple[Outcome, str]:
     """Return the joint verdict on a claim counted separately for each calibration, and the counts in words."""
     alone = _ALONE.get()
-    parts = {alone: parts[alone]} if alone in parts else parts
+    if alone is not None and alone in parts:
+        parts = {alone: parts[alone]}
     words = "; ".join(f"with noise {kind}, {one}" for kind, one in parts.items())
     return agreed(part.outcome for part in parts.values()), words

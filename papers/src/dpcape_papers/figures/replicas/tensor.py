@@ -317,7 +317,7 @@ def _cells(figure: str, setting: RunSetting) -> list[Cell]:
         points = full[panel.by]
         points = points[len(points) % 2 :: 2] if setting.quick and wide else points
         files = [TOPICS, MIXTURE]
-        options = {"figure": figure, "panel": panel.panel, "runs": runs}
+        options: dict[str, object] = {"figure": figure, "panel": panel.panel, "runs": runs}
         # A verified fit of 800,000 records of 50 columns takes ten seconds.
         large = wide or panel.site_size > _QUICK_SIZE
         options["verified"] = setting.choose(0 if large else 1, _VERIFIED_RUNS)
