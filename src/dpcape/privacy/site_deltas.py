@@ -33,7 +33,7 @@ def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, fl
     Pass both to an analysis: ``PCA(3, epsilon=epsilon, delta=delta)``.
     """
     if not pairs:
-        raise InvalidParameter("pairs must name at least one site; got none. Write for example {'lyon': (1.0, 1e-6)}.")
+        raise InvalidParameter("pairs is empty. Give an epsilon and a delta per site, such as {'lyon': (1.0, 1e-6)}.")
     for site, (epsilon, delta) in pairs.items():
         if not epsilon > 0 or not 0 < delta < 1:
             raise InvalidParameter(
