@@ -36,7 +36,7 @@ from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number
 
 matplotlib.use("Agg")
 NOWHERE = DataFolder(None)
-SHORT = {"n_burn_in": 40, "n_draws": 20}
+SHORT = {"n_burn_in": 40, "n_draws": 20, "thin": 1}
 
 
 def made(levels, *, x, n_runs=6, jitter=0.02, attack=(0.0, 0.0, 0.01, 0.01)):

@@ -15,6 +15,8 @@ from dpcape_papers.experiments.verdict import Verdict
 from dpcape_papers.verdicts.outcomes import judging_only
 
 NOTE = "Published noise is judged in the authors' setting"
+# What a judge says of a claim for which the authors' rows have no measure; ours decide it then.
+NOTHING = "no points to compare"
 THEIRS, OURS = "published noise, in the authors' setting", "verified noise"
 
 
@@ -67,6 +69,7 @@ def _judged(judge: Callable[[Results], Sequence[Verdict]], rows: Results, alone:
 
 def _of_both(own: Verdict, theirs: Verdict | None) -> Verdict:
     of_verified = f"noise {VERIFIED}" in own.claim
-    if theirs is None or not own.measured or of_verified or theirs.numbers == own.numbers:
+    same = theirs is None or theirs.numbers == own.numbers or theirs.numbers.startswith(NOTHING)
+    if theirs is None or same or not own.measured or of_verified:
         return own
     return replace(theirs, numbers=f"{theirs.numbers.rstrip('.')}. {NOTE}")

@@ -53,6 +53,7 @@ class About(TypedDict):
     note: str
     explained: str
     replica: str
+    verified_note: str
     quick: bool
     seconds: float
     versions: dict[str, str]
@@ -152,6 +153,7 @@ def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell
         "note": experiment.note,
         "explained": "" if experiment.replica is None else experiment.replica().explained,
         "replica": "" if experiment.replica is None else experiment.replica().figure,
+        "verified_note": "" if experiment.replica is None else experiment.replica().verified_note,
         "quick": setting.quick,
         "seconds": round(sum(kept.seconds for _, kept in done), 3),
         "versions": {

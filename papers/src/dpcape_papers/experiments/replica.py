@@ -106,6 +106,8 @@ class Replica:
         same rule, and the spread of the draws counts once for theirs.
     explained : str
         What is known about the differences that remain, or that they are not explained.
+    verified_note : str
+        What the verified curves of the picture are, and where there are none.
     compared : bool
         Whether the authors' numbers are compared; not if they were evaluated from the same formula as ours.
     magnitude : bool
@@ -125,6 +127,7 @@ class Replica:
     cells: Callable[[RunSetting], list[Cell]]
     reason: Callable[[PointSetting], str]
     explained: str = ""
+    verified_note: str = ""
     compared: bool = True
     redrawn: Callable[[PointSetting], bool] = _never
     magnitude: bool = False

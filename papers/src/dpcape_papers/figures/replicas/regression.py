@@ -352,6 +352,13 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
     return found
 
 
+_VERIFIED_NOTE = (
+    "Solid: LinearRegression on the same records; rows have norm 1 and responses lie in [-1, 1] by construction."
+)
+_UNCOVERED_NOTE = (
+    "Dash-dots: LinearRegression on the authors' files, which were divided by their own largest norms; no guarantee "
+    "covers that."
+)
 REPLICA_8_1 = Replica(
     "8.1",
     _CURVES,
@@ -359,11 +366,21 @@ REPLICA_8_1 = Replica(
     _cells_8_1,
     _reason_8_1,
     _EXPLAINED,
+    _VERIFIED_NOTE,
     redrawn=partial(_redrawn, "8.1"),
     magnitude=True,
     judge=judge,
 )
-REPLICA_8_2 = Replica("8.2", _CURVES, _panels("8.2"), _cells_8_2, _reason_8_2, _EXPLAINED, magnitude=True, judge=judge)
+REPLICA_8_2 = Replica(
+    "8.2", _CURVES, _panels("8.2"), _cells_8_2, _reason_8_2, _EXPLAINED, _UNCOVERED_NOTE, magnitude=True, judge=judge
+)
 REPLICA_8_3 = Replica(
-    "8.3", _CURVES, _panels("8.3"), _cells_8_3, _reason_8_3, _EXPLAINED, redrawn=partial(_redrawn, "8.3")
+    "8.3",
+    _CURVES,
+    _panels("8.3"),
+    _cells_8_3,
+    _reason_8_3,
+    _EXPLAINED,
+    _VERIFIED_NOTE,
+    redrawn=partial(_redrawn, "8.3"),
 )
