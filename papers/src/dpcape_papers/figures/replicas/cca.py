@@ -285,7 +285,8 @@ def _verified(results: Results, panel: str) -> Results:
         name, known = str(r["panel"]), r["curve"] in _CURVES.values()
         if r["measure"] == OWN_CH and not _has_meaning(results, r):
             continue
-        images = name.startswith(f"({panel}) MNIST") and r["measure"] == OWN_CH
+        # CH of a local result is that of one site's records in the figure, and of all records in our experiment.
+        images = name.startswith(f"({panel}) MNIST") and r["measure"] == OWN_CH and r["curve"] != "local"
         people = name.startswith(f"({panel}) simulated fMRI+EEG") and r["measure"] == OWN_ERROR
         if known and (images or people):
             chosen.append({**r, "measure": _ERROR if people else _CH})
@@ -334,7 +335,8 @@ def _panels(figure: str) -> dict[str, ReplicaPanel]:
 _VERIFIED_NOTE = (
     "Solid: CCA, whose centres, directions and bounds come from other rows; copies are not counted as people. "
     "Points whose directions keep less than half of the correlation are left out, because CH says nothing "
-    "about them. Of the speech data there are no other rows, hence no solid curve."
+    "about them. There is none for local CH, which the figure takes from one site's records, and for the speech "
+    "data, of which there are no other rows."
 )
 REPLICA_7_1 = Replica(
     "7.1",

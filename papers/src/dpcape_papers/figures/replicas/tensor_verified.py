@@ -1,4 +1,4 @@
-"""dpcape's TopicModel and MixtureModel on the records of figures 5.1 to 5.3, with public bounds.
+"""The TopicModel and MixtureModel of dpcape on the records of figures 5.1 to 5.3, with public bounds.
 
 Documents are words, which need no bound. Rows of mixtures are clipped to 1 + sqrt(0.05 D), the norm of a mean plus the
 typical norm of the noise, and the noise variance 0.05 is public; the authors take both from the records.
