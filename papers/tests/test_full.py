@@ -15,6 +15,7 @@ from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.replica import paper_points
 from dpcape_papers.experiments.results import number
+from dpcape_papers.experiments.stored import load
 
 SHARED = DataFolder(Path(os.environ["DPCAPE_DATA"]) if os.environ.get("DPCAPE_DATA") else None)
 GIVEN = pytest.mark.skipif(not SHARED.has("authors/figures/fig8.3.csv"), reason="the authors' numbers are not given")
@@ -38,7 +39,9 @@ def test_every_plotted_point_of_known_curves_has_a_cell(tmp_path: Path) -> None:
 
 @GIVEN
 def test_a_cell_is_stored_once_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (first, second) = (one for one in cells(tmp_path, "dissertation-8.3") if one.cell.options["panel"] == "top-1")
+    (first, second) = (
+        one for one in cells(tmp_path / "cells", "dissertation-8.3") if one.cell.options["panel"] == "top-1"
+    )
     assert [one.path.name for one in full.run_full([first], SHARED, 1)] == ["top-1-run0.json"]
     kept = json.loads(first.path.read_text())
     assert kept["commit"]
@@ -48,8 +51,11 @@ def test_a_cell_is_stored_once_and_read_back(tmp_path: Path, monkeypatch: pytest
     assert not full.is_stored(second, SHARED)
     monkeypatch.setattr(DataFolder, "digest", lambda self, name: "another digest")
     assert not full.is_stored(first, SHARED)
-    rows, commits = full.stored_rows("8.3", tmp_path)
+    rows, commits = full.stored_rows("8.3", tmp_path / "cells")
     assert commits == {kept["commit"]}
+    (path,) = full.summarise([registry.experiments()["dissertation-8.3"]], tmp_path / "cells")
+    assert path == tmp_path / "dissertation-8.3.csv"
+    assert {point.n_runs for point in load("dissertation-8.3", tmp_path)} == {1}
     replica = registry.experiments()["dissertation-8.3"].replica
     assert replica is not None
     shown = [one for one in paper_points(SHARED, replica()) if one.panel == "top-1"]

@@ -111,7 +111,7 @@ def reproduce(
 
 def _full(chosen: Sequence[Experiment], setting: RunSetting, store: Path | None, compute: bool, jobs: int) -> None:
     """Compute what the full run still lacks, if asked for, and print the three rates of what is stored."""
-    from dpcape_papers.experiments.full import FOLDER, full_cells, is_stored, run_full, stored_comparison
+    from dpcape_papers.experiments.full import FOLDER, full_cells, is_stored, run_full, stored_comparison, summarise
     from dpcape_papers.experiments.index import rates_table
 
     folder = FOLDER if store is None else store
@@ -122,6 +122,8 @@ def _full(chosen: Sequence[Experiment], setting: RunSetting, store: Path | None,
         for one in run_full(cells, setting.data, jobs) if compute else ():
             click.echo(f"{one.figure} {one.path.stem}", err=True)
     finally:
+        if compute:
+            summarise(chosen, folder)
         n_stored = sum(is_stored(one, setting.data) for one in cells)
         click.echo(f"{n_stored} of {len(cells)} cells are stored in {folder}.")
         click.echo(rates_table(stored_comparison(chosen, setting.data, folder)))

@@ -21,6 +21,7 @@ from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting
 from dpcape_papers.experiments.replica import REPLICA, ComparedPoint, Replica, compared_points, paper_points
 from dpcape_papers.experiments.results import Results, Row, number, row
+from dpcape_papers.experiments.stored import store
 
 FOLDER = Path(__file__).parents[1] / "stored" / "cells"
 
@@ -155,6 +156,18 @@ def stored_rows(figure: str, folder: Path = FOLDER) -> tuple[list[Row], set[str]
             for x, value in points
         ]
     return rows, commits
+
+
+def summarise(experiments: Sequence[Experiment], folder: Path = FOLDER) -> list[Path]:
+    """Write mean, spread and number of runs of every stored point, a small table per figure, beside the cells."""
+    found = []
+    for experiment in experiments:
+        replica = None if experiment.replica is None else experiment.replica()
+        rows = [] if replica is None else stored_rows(replica.figure, folder)[0]
+        if replica is not None and rows:
+            named = [{**r, "measure": replica.panels[str(r["panel"])].y} for r in rows]
+            found.append(store(experiment.name, named, folder.parent))
+    return found
 
 
 def stored_comparison(
