@@ -244,7 +244,9 @@ def test_the_network_runs_and_is_judged(monkeypatch: pytest.MonkeyPatch) -> None
     mu = math.sqrt(true_kappa(4, 1)) / math.sqrt(2 * math.log(125))
     assert delta_of(float(published[0]["verified_epsilon"]), mu) == pytest.approx(0.01, rel=1e-6)
     verified = {float(r["verified_epsilon"]) for r in results.where(curve="CAPE", calibration=VERIFIED)}
-    assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=1e-6)
+    # The guarantee of the fit keeps a reserve for integer noise, a hundred-thousandth of epsilon at most.
+    assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=2e-5)
+    assert all(found <= asked for found, asked in zip(sorted(verified), [0.01, 0.1, 1.0], strict=True))
     found = outcomes(analytic.FIGURE_3_5, results)
     assert len(found) == 11
     drawn(analytic.FIGURE_3_5, results)
