@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import warnings
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def harmonised(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=8)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DPCAPE_DATA", ".")))
     given = parser.parse_args()
     kept = json.loads(PATH.read_text()) if PATH.exists() else {}
     real = connectivity(given.data) if (given.data / "abide_aal_fc.npz").exists() else None

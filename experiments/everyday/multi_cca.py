@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--only", nargs="*", default=["level", "size", "digits"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DPCAPE_DATA", ".")))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("multi_cca.json"))
     given = parser.parse_args()
     found: dict[str, Any] = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}

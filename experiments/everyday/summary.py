@@ -13,6 +13,7 @@ import argparse
 import csv
 import json
 import math
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -243,7 +244,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--only", nargs="*", default=["encoding", "size", "coverage", "abide"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DPCAPE_DATA", ".")))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("summary.json"))
     given = parser.parse_args()
     found: dict[str, Any] = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}

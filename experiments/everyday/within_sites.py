@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--part", choices=("components", "correlations"))
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("DPCAPE_DATA", ".")))
     given = parser.parse_args()
     if given.part != "correlations":
         components(given.runs, connectivity(given.data) if (given.data / "abide_aal_fc.npz").exists() else None)

@@ -3,7 +3,7 @@
 The paper's own data (Philadelphia Neurodevelopmental Cohort, anxiety scores) are not public; age from connectivity of
 ABIDE subjects takes their place, with sex as a covariate as in the paper.
 
-Run: python experiments/factor_release/abide.py --data ../shared/data --out out/factor_release [--subjects 200]
+Run: python experiments/factor_release/abide.py --data FOLDER --out out/factor_release [--subjects 200]
 Writes abide.txt, abide.csv and the release with its risk report in abide/.
 """
 

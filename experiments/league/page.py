@@ -36,7 +36,7 @@ adds the others, and `make league LEAGUE=--quick` takes under two minutes. All n
   epsilon, because replacing a record is removing one and adding one. Its settings were fixed beforehand without a
   search (20 epochs, batches of 5%, clip 1, step 1). Both run in environments of their own.
 * **As published** means the papers' post-processing with noise that is enough; the noise that the papers print is not
-  ([The papers: what holds](papers.md)).
+  ([The papers: what holds](papers/claims.md)).
 * **Not in the table**: networks with convolutions, private selection of settings, and methods that need a public model
   or public records.
 * A method is **first** if its mean over the runs is the best, and **tied** if it is within two standard errors of the

@@ -17,7 +17,7 @@ from dpcape.core.protocols.cape import Cape
 from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Experiment, RunSetting
-from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, row
+from dpcape_papers.experiments.results import EXACT, PUBLISHED, VERIFIED, Results, row
 from dpcape_papers.figures import analytic
 from dpcape_papers.figures.analytic import accountants, bytes_sent, gain, network, theorem
 from dpcape_papers.figures.analytic import unequal as unequal_figure
@@ -79,7 +79,7 @@ def test_the_printed_renyi_epsilon_is_that_of_sensitivity_one() -> None:
 def test_figure_6_1_shows_four_accountants_and_finds_the_moments_accountant_unsafe() -> None:
     setting = RunSetting(quick=True, data=NOWHERE)
     results = Results(r for cell in accountants.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
-    curves = {accountants.MOMENTS, accountants.PRINTED_RENYI, accountants.BASIC, accountants.EXACT}
+    curves = {accountants.MOMENTS, accountants.PRINTED_RENYI, accountants.BASIC, accountants.COMPOSED}
     assert curves <= set(results.values("curve"))
     found = outcomes(analytic.FIGURE_6_1, results)
     assert about(found, "epsilon of the moments accountant") == "fails"
@@ -91,7 +91,7 @@ def test_figure_6_1_shows_four_accountants_and_finds_the_moments_accountant_unsa
 
 def test_the_verdict_on_the_moments_accountant_can_come_out_either_way() -> None:
     def made(value: float) -> Results:
-        rows = [(accountants.MOMENTS, value), (accountants.EXACT, 1.0), (accountants.BASIC, 3.0)]
+        rows = [(accountants.MOMENTS, value), (accountants.COMPOSED, 1.0), (accountants.BASIC, 3.0)]
         rows += [(accountants.PRINTED_RENYI, 1.5)]
         return Results(
             row(panel="p", curve=curve, calibration=PUBLISHED, x=n, measure=accountants.EPSILON, value=n * total)
@@ -111,7 +111,7 @@ def test_figures_3_2_and_3_3_show_both_deltas() -> None:
     for experiment in (analytic.FIGURE_3_2, analytic.FIGURE_3_3):
         results = Results(r for cell in experiment.cells(setting) for r in cell.compute(NOWHERE, **cell.options))
         kinds = {(str(r["curve"]), str(r["calibration"])) for r in results}
-        assert kinds == {(curve, kind) for curve in ("CAPE", "conventional") for kind in (PUBLISHED, VERIFIED)}
+        assert kinds == {(curve, kind) for curve in ("CAPE", "conventional") for kind in (PUBLISHED, EXACT)}
         found = outcomes(experiment, results)
         assert about(found, "theorem 3.1", "private") == "fails"
         drawn(experiment, results)
@@ -119,7 +119,7 @@ def test_figures_3_2_and_3_3_show_both_deltas() -> None:
 
 def test_the_true_delta_is_that_of_the_exact_view() -> None:
     rows = theorem.deltas(NOWHERE, n_records=1000, n_sites=10, epsilon=1e-3, scales=[50.0], colluding=[3])
-    true = Results(rows).where(curve="CAPE", calibration=VERIFIED)[0]
+    true = Results(rows).where(curve="CAPE", calibration=EXACT)[0]
     # kappa is 2.207792 for ten sites, three of them colluding; the sensitivity is 1/100.
     assert true["value"] == pytest.approx(delta_of(1e-3, math.sqrt(2.207792) / 100 / 50), rel=1e-4)
     conventional = Results(rows).where(curve="conventional", calibration=PUBLISHED)[0]
@@ -132,8 +132,8 @@ def test_the_true_delta_is_that_of_the_exact_view() -> None:
 
 def test_the_verdict_on_theorem_3_1_can_come_out_either_way() -> None:
     def made(stated: float, true: float) -> Results:
-        values = {("CAPE", PUBLISHED): stated, ("CAPE", VERIFIED): true}
-        values |= {("conventional", PUBLISHED): 0.9, ("conventional", VERIFIED): 0.8}
+        values = {("CAPE", PUBLISHED): stated, ("CAPE", EXACT): true}
+        values |= {("conventional", PUBLISHED): 0.9, ("conventional", EXACT): 0.8}
         return Results(
             row(panel="p", curve=curve, calibration=kind, x=1, measure=theorem.DELTA, value=value)
             for (curve, kind), value in values.items()
@@ -223,8 +223,7 @@ def test_bytes_are_counted_and_judged() -> None:
 
 def test_a_growth_verdict_can_fail() -> None:
     results = Results(
-        row(panel="p", curve="CAPE", calibration=VERIFIED, x=x, measure=bytes_sent.SITE, value=x**1.5)
-        for x in (1, 2, 4)
+        row(panel="p", curve="CAPE", calibration=EXACT, x=x, measure=bytes_sent.SITE, value=x**1.5) for x in (1, 2, 4)
     )
     assert bytes_sent._growth(results, "CAPE", bytes_sent.SITE, "p", 1.0, "linear").outcome == "fails"
     assert bytes_sent._growth(results, "CAPE", bytes_sent.SITE, "p", 1.5, "x^1.5").outcome == "holds"
@@ -246,7 +245,9 @@ def test_the_network_runs_and_is_judged(monkeypatch: pytest.MonkeyPatch) -> None
     mu = math.sqrt(true_kappa(4, 1)) / math.sqrt(2 * math.log(125))
     assert delta_of(float(published[0]["verified_epsilon"]), mu) == pytest.approx(0.01, rel=1e-6)
     verified = {float(r["verified_epsilon"]) for r in results.where(curve="CAPE", calibration=VERIFIED)}
-    assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=1e-6)
+    # The guarantee of the fit keeps a reserve for integer noise, a hundred-thousandth of epsilon at most.
+    assert sorted(verified) == pytest.approx([0.01, 0.1, 1.0], rel=2e-5)
+    assert all(found <= asked for found, asked in zip(sorted(verified), [0.01, 0.1, 1.0], strict=True))
     found = outcomes(analytic.FIGURE_3_5, results)
     assert len(found) == 11
     drawn(analytic.FIGURE_3_5, results)

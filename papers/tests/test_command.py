@@ -17,7 +17,7 @@ from dpcape_papers.experiments import registry
 from dpcape_papers.experiments.cache import key_of
 from dpcape_papers.experiments.comparison import load_method
 from dpcape_papers.experiments.curves import true_epsilon_lines
-from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.data import DataFolder, find_data
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.results import PUBLISHED, Results, row
 
@@ -167,3 +167,25 @@ def test_claimed_and_real_epsilons_are_put_into_words() -> None:
     both += [one("other", claim, float("inf")) for claim in (0.1, 1)]
     lines = [line.replace("\u00a0", " ") for line in true_epsilon_lines(Results(both))]
     assert lines == ["CAPE: 0.1 → 0.2, 1 → 2.34 to 2.5", "other: every claim → ∞"]
+
+
+def test_data_are_looked_for_only_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    beside = tmp_path / "shared" / "data"
+    beside.mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("DPCAPE_DATA", raising=False)
+    assert find_data(None).path is None
+    monkeypatch.setenv("DPCAPE_DATA", str(beside))
+    assert find_data(None).path == beside.resolve()
+    assert find_data(str(tmp_path)).path == tmp_path.resolve()
+    monkeypatch.setenv("DPCAPE_DATA", str(tmp_path / "absent"))
+    with pytest.raises(InvalidParameter, match="DPCAPE_DATA must be an existing folder"):
+        find_data(None)
+
+
+def test_product_code_names_no_folder_outside_the_repository() -> None:
+    root = Path(__file__).parents[2]
+    code = [path for part in ("src", "papers/src", "experiments") for path in (root / part).rglob("*.py")]
+    assert len(code) > 300
+    assert [str(path) for path in code if "../shared" in path.read_text(encoding="utf-8")] == []

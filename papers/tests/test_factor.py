@@ -36,7 +36,7 @@ from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number
 
 matplotlib.use("Agg")
 NOWHERE = DataFolder(None)
-SHORT = {"n_burn_in": 40, "n_draws": 20}
+SHORT = {"n_burn_in": 40, "n_draws": 20, "thin": 1}
 
 
 def made(levels, *, x, n_runs=6, jitter=0.02, attack=(0.0, 0.0, 0.01, 0.01)):
@@ -88,7 +88,7 @@ def test_a_guarantee_fails_when_an_attack_works(attack, outcome):
     [
         ((5.0, 1.2, 1.0, 1.02), "holds", "holds"),
         ((5.0, 1.0, 1.2, 1.0), "fails", "holds"),
-        ((5.0, 1.0, 1.002, 4.0), "holds under conditions", "holds under conditions"),
+        ((5.0, 1.0, 1.002, 4.0), "not shown", "holds under conditions"),
         ((1.0, 2.0, 3.0, 3.0), "fails", "fails"),
     ],
 )
@@ -96,7 +96,7 @@ def test_the_best_number_of_factors_is_looked_for(errors, lowest, shape):
     levels = dict.fromkeys((SVD, TWO_STAGE, BEST), (6.0,) * 4) | {PROPOSED: errors}
     if shape == "holds":
         levels[PROPOSED] = (errors[0], errors[1], errors[2], errors[1])
-    jitter = 0.1 if lowest == "holds under conditions" else 0.02
+    jitter = 0.1 if lowest == "not shown" else 0.02
     found = outcomes(judge_number(made(levels, x=(4.0, 10.0, 12.0, 16.0), jitter=jitter)))
     assert about(found, "lowest error", "12 factors") == lowest
     assert about(found, "plateaus") == shape
@@ -123,15 +123,15 @@ def test_an_advantage_within_the_spread_of_splits_is_not_significant():
     assert about(found, "Printed", "significant") == "not shown"
 
 
-@pytest.mark.parametrize(("share", "outcome"), [(0.94, "holds"), (0.3, "fails")])
-def test_intervals_are_judged_by_what_they_cover(share, outcome):
+@pytest.mark.parametrize("share", [0.94, 0.09])
+def test_intervals_of_predictions_do_not_fail_because_responses_lie_outside(share):
     levels = dict.fromkeys((PROPOSED, SVD, TWO_STAGE, BEST, WORST), (2.0, 1.0))
     rows = [
         row(panel="made", curve=PROPOSED, calibration=PUBLISHED, x=50.0, measure=measure, value=value)
         for measure, value in ((CREDIBLE, share), (PREDICTIVE, 0.95))
     ]
     found = outcomes(judge_size(Results([*made(levels, x=(50, 200)), *rows])))
-    assert about(found, "credible intervals") == outcome
+    assert about(found, "credible intervals") == "not shown"
 
 
 def test_larger_samples_hold_the_smaller_ones():

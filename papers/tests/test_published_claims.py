@@ -20,7 +20,7 @@ from dpcape_papers.claims.page import renewed
 from dpcape_papers.published.cape import theorem_delta, theorem_kappa, theorem_scale, true_delta, true_kappa
 
 MECHANISMS = (*mechanisms(), *OF_THE_PAPERS)
-PAGE = Path(__file__).parents[2] / "docs" / "papers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "papers" / "claims.md"
 
 
 @pytest.mark.parametrize("key", CLAIMS)
@@ -32,7 +32,7 @@ def test_numbers_bear_the_verdict_out(key: str) -> None:
 
 def test_the_page_is_what_is_computed() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert renewed(page) == page, "run python -m dpcape_papers.claims.page docs/papers.md"
+    assert renewed(page) == page, "run python -m dpcape_papers.claims.page docs/papers/claims.md"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.metrics import gain_index
+from dpcape_papers.published import ica as published
 from dpcape_papers.published.ica import RETRACTED, cape_djica, djica, dp_djica, moments_claim, wishart_delta
 
 SETTING = {"epsilon_round": 0.5, "delta_round": 1e-2, "n_sites": 4, "n_colluding": 1, "delta": 1e-5}
@@ -69,3 +71,36 @@ def test_djica_finds_sources():
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     sites = [rng.laplace(scale=math.sqrt(0.5), size=(3000, 3)) @ turn.T for _ in range(3)]
     assert gain_index(djica(sites, n_iter=200, learning_rate=1.0), turn) < 0.05
+
+
+def test_a_round_as_printed_adds_up_the_gradients_of_all_sites_and_records() -> None:
+    """Line 7 and 12 of algorithm 3, one round from W = I without noise to speak of."""
+    rng = np.random.default_rng(0)
+    sites = [rng.normal(size=(n, 3)) for n in (5, 8)]
+    found = published._gradient_ascent(sites, 1, 1e-4, 0.0, epsilon=None, rng=None, summed=True)
+    wanted = np.eye(3)
+    for X in sites:
+        Y = 1 / (1 + np.exp(-X))
+        wanted = wanted + 1e-4 * (np.eye(3) + (1 - 2 * Y).T @ X)
+    assert found == pytest.approx(wanted, abs=1e-12)
+    mean = published._gradient_ascent(sites, 1, 1e-4, 0.0, epsilon=None, rng=None)
+    assert not np.allclose(mean, wanted, atol=1e-5)
+
+
+def test_the_local_rank_is_at_least_the_final_one_and_cut_by_the_data() -> None:
+    rng = np.random.default_rng(1)
+    thin = rng.normal(size=(4, 6))  # of rank 4
+    full = rng.normal(size=(40, 6))
+    noise = {"epsilon": 1e6, "rng": np.random.default_rng(2)}
+    assert published.private_global_pca([thin, full], 3, local_rank=5, **noise).shape == (6, 3)
+    # Nearly without noise the leading directions of all records are found, if the sites keep all of theirs.
+    both = np.vstack([thin, full])
+    wide = published.private_global_pca([thin, full], 2, local_rank=6, **noise)
+    leading = np.linalg.svd(both)[2][:2]
+    assert np.linalg.svd(leading @ wide, compute_uv=False).min() > 0.999
+    with pytest.raises(InvalidParameter, match="local_rank must be at least"):
+        published.private_global_pca([thin], 3, local_rank=2, **noise)
+    with pytest.raises(InvalidParameter, match="step must be"):
+        published.dp_djica(
+            [full], 2, epsilon_pca=1.0, epsilon_round=1.0, n_iter=1, rng=np.random.default_rng(0), step="total"
+        )

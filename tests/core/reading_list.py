@@ -50,6 +50,11 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
             "laws/test_bindings.py",
         ),
         (
+            "privacy/site_deltas.py",
+            "Sites with deltas of their own get the mu of one delta that covers all.",
+            "privacy/test_site_deltas.py",
+        ),
+        (
             "privacy/calibration.py",
             "The noise of a release gives at most the mu that its share of the budget allows.",
             "privacy/test_regression.py",

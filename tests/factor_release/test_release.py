@@ -23,6 +23,7 @@ from dpcape.factor_release.markov_chain import ChainSettings, MarkovChain
 from dpcape.factor_release.markov_chain_files import load_chain, save_chain
 from dpcape.factor_release.posterior import _warn_if_apart, combine
 from dpcape.factor_release.private_factor_model import PrivateFactorModel
+from dpcape.factor_release.risk_page import risk_page
 
 N, P, K, TRAIN = 90, 307, 3, 60
 
@@ -149,6 +150,38 @@ def test_update_adds_subjects_without_refitting(data) -> None:
     assert fitted.factors_.shape == (80, K)
     with pytest.raises(InvalidParameter, match="left out for test subjects"):
         fitted.update(X[110:], y[110:])
+
+
+def test_a_released_model_takes_no_more_subjects(tmp_path: Path) -> None:
+    """The second training.csv grew by exactly the row of the person who was added."""
+    X, y, _ = factor_data(61, P, K, seed=29)
+    fitted = model().fit(X[:45], y[:45], X_test=X[45:60])
+    fitted.update(X[60:], y[60:], part="training")  # nothing is released yet
+    assert fitted.factors_.shape == (46, K)
+    fitted.release(tmp_path / "first", n_repeats=1)
+    for words in ({"part": "training", "y": y[60:]}, {}):
+        with pytest.raises(InvalidParameter, match="before release"):
+            fitted.update(X[60:], **words)
+    again = fitted.fit(X[:45], y[:45])
+    assert again.update(X[60:]).factors_test_.shape == (1, K)
+
+
+@pytest.mark.parametrize("with_response", [True, False])
+def test_the_risk_report_measures_a_pair_of_releases(with_response: bool, tmp_path: Path) -> None:
+    """Of two releases that differ by one person, both sampled again, the second shows that person.
+
+    The bound is half; with 30 people, each found with probability 0.9, 15 or fewer are found with probability 1e-7.
+    """
+    X, y, _ = factor_data(90, P, K, seed=31)
+    fitted = model().fit(X[:60], y[:60] if with_response else None, X_test=X[60:])
+    report = fitted.assess_risk(n_repeats=1)
+    pair = report.second_release
+    assert pair is not None
+    assert pair.n_people == 30
+    assert pair.baseline == pytest.approx(1 / 61)
+    assert pair.success > 0.5
+    assert pair not in report.attacks
+    assert "If you release again" in risk_page(report)
 
 
 def test_same_seed_same_result_and_interruption_leaves_no_trace(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class True4(_Squared):
     name: ClassVar[str] = "test squared, stated"
 
     def stated_diameter(self, facts: PublicFacts) -> float:
-        # The joint sensitivity of the linear functional mechanism (docs/papers.md, functional-joint).
+        # The joint sensitivity of the linear functional mechanism (docs/papers/claims.md, functional-joint).
         return 4.0
 
 

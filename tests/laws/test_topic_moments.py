@@ -91,7 +91,7 @@ def test_every_pair_of_short_documents_stays_within_the_diameter() -> None:
 
 
 def test_first_three_words_alone_would_have_an_antisymmetric_part() -> None:
-    """The papers' moments: noise that is symmetric cannot cover what is not (docs/papers.md, topic-moments)."""
+    """The papers' moments: noise that is symmetric cannot cover what is not (docs/papers/claims.md, topic-moments)."""
     first = np.outer(np.eye(3)[0], np.eye(3)[1])
     assert np.abs(first - first.T).max() == 1.0
     records = documents(counts_of([[0, 1, 2]], 3))

@@ -1,4 +1,4 @@
-"""The command ``dpcape reproduce``, which this package adds to dpcape."""
+"""The commands ``dpcape papers`` and ``dpcape reproduce``, which this package adds to dpcape."""
 
 from __future__ import annotations
 
@@ -19,12 +19,25 @@ if TYPE_CHECKING:
     from dpcape_papers.experiments.runner import Report
 
 
+@click.command(short_help="Say what a name of the papers, such as capeCCA, is in dpcape.")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def papers(name: str | None, as_json: bool) -> None:
+    """Say what a name of the papers, such as capeCCA or DP-djICA, is in dpcape, and what is corrected.
+
+    Without NAME, list all names.
+    """
+    from dpcape_papers.names.shown import shown_list, shown_name
+
+    click.echo(shown_list(as_json=as_json) if name is None else shown_name(name, as_json=as_json))
+
+
 @click.command(short_help="Reproduce the papers' figures and tables, with a verdict on each claim.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--list", "as_list", is_flag=True, help="List all figures and tables, then exit; + accepts --method.")
 @click.option("--all", "every", is_flag=True, help="Run all figures and tables.")
 @click.option("--quick", is_flag=True, help="Use fewer runs and smaller sizes: about 30 s each.")
-@click.option("--data", default=None, help="Data folder (default: DPCAPE_DATA, else ../shared/data).")
+@click.option("--data", default=None, help="Folder of the papers' data files (default: the variable DPCAPE_DATA).")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True,
               help="Output folder.")  # fmt: skip
 @click.option(
@@ -35,6 +48,10 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Draw other data and other noise.")  # fmt: skip
+@click.option("--full", is_flag=True, help="Run every public point at full size; cells already stored are kept.")
+@click.option("--stored", is_flag=True, help="Compare the stored full run with the papers' numbers, then exit.")
+@click.option("--store", type=click.Path(path_type=Path, file_okay=False), default=None,
+              help="Folder of the full run's cells (default: that of the package).")  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare this run with the stored runs at the papers' sizes.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Number of parallel processes.")
 @click.option(
@@ -59,6 +76,9 @@ def reproduce(
     out: Path,
     runs: int | None,
     seed: int,
+    full: bool,
+    stored: bool,
+    store: Path | None,
     compare: bool,
     jobs: int,
     methods: tuple[str, ...],
@@ -75,7 +95,10 @@ def reproduce(
     from dpcape_papers.experiments.data import find_data
     from dpcape_papers.experiments.experiment import RunSetting
 
-    chosen = choose(list(experiments()) if every else names)
+    chosen = choose(list(experiments()) if every or ((full or stored) and not names) else names)
+    if full or stored:
+        _full(chosen, RunSetting(quick=False, data=find_data(data), runs=runs, seed=seed), store, full, jobs)
+        return
     if not chosen:
         raise click.UsageError("Missing argument NAME. Give at least one name, or use --all; --list shows the names.")
     for method in methods:
@@ -84,6 +107,26 @@ def reproduce(
     _run(chosen, setting, out, cache or out / ".cache", jobs)
     if compare:
         _compare(chosen, out)
+
+
+def _full(chosen: Sequence[Experiment], setting: RunSetting, store: Path | None, compute: bool, jobs: int) -> None:
+    """Compute what the full run still lacks, if asked for, and print the three rates of what is stored."""
+    from dpcape_papers.experiments.full import FOLDER, full_cells, is_stored, run_full, stored_comparison, summarise
+    from dpcape_papers.experiments.index import rates_table
+
+    folder = FOLDER if store is None else store
+    cells = full_cells(chosen, setting, folder)
+    # Treat SIGTERM like Ctrl-C: finished cells are kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for one in run_full(cells, setting.data, jobs) if compute else ():
+            click.echo(f"{one.figure} {one.path.stem}", err=True)
+    finally:
+        if compute:
+            summarise(chosen, folder)
+        n_stored = sum(is_stored(one, setting.data) for one in cells)
+        click.echo(f"{n_stored} of {len(cells)} cells are stored in {folder}.")
+        click.echo(rates_table(stored_comparison(chosen, setting.data, folder)))
 
 
 def _compare(chosen: Sequence[Experiment], out: Path) -> None:

@@ -29,7 +29,10 @@ _COMMANDS = {
 }
 # Commands of other distributions, and the distribution that has the one people look for.
 _ADDED = "dpcape.commands"
-_ELSEWHERE = {"reproduce": ("the papers' figures", "dpcape-papers")}
+_ELSEWHERE = {
+    "papers": ("the names of the papers", "dpcape-papers"),
+    "reproduce": ("the papers' figures", "dpcape-papers"),
+}
 
 
 def _added() -> dict[str, EntryPoint]:

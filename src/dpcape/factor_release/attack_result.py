@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 FIND = "find the person's row"
+ADDED = "tell which row is that of a person added since an earlier release"
 MEMBER = "tell whether the person is in the release"
 INFER_FEATURES = "tell in which third of the people a feature of the person lies"
 INFER_RESPONSE = "tell in which third of the people the person's released response lies"

@@ -30,6 +30,7 @@ from dpcape.factor_release.preparation import (
     as_response,
     as_table,
     check_n_factors,
+    check_not_released,
     check_parts,
     check_settings,
     standardise,
@@ -187,6 +188,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         values, self._standardisation = standardise(np.vstack([train, test]), self.missing)
         check_n_factors(self.n_factors, *values.shape)
         self.features_used_ = self._standardisation.used
+        self._released = False
         self._posterior = self._sample(values)
         subjects = SubjectDraws(
             features=values,
@@ -318,20 +320,17 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     def update(
         self, X: ArrayLike, y: ArrayLike | None = None, *, covariates: ArrayLike | None = None, part: str = "test"
     ) -> FactorRelease:
-        """Add subjects without sampling again; factors already released stay as they are.
+        """Add subjects without sampling again, before the release; after it, it is refused: it would show them.
 
         Parameters
         ----------
-        X : array-like
-            (m, p) features of the new subjects.
-        y : array-like or None
-            (m,) responses, for ``part="training"`` only.
-        covariates : array-like or None
-            (m, q), if the model has covariates.
+        X, y, covariates : array-like
+            (m, p) features; (m,) responses, for ``part="training"`` only; (m, q) covariates, if the model has them.
         part : str
             Where the subjects are added: "test" or "training".
         """
         subjects = self._checked_subjects()
+        check_not_released(self._released)
         values, draws = self._project(X)
         extra = as_covariates(covariates, len(values), "covariates")
         if (extra is None) != (subjects.covariates is None):
@@ -393,4 +392,5 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         """
         draws = n_released_draws
         self.risk_ = self.assess_risk(n_released_draws=draws, n_repeats=n_repeats, response_known=response_known)
+        self._released = True
         return write_release(self.bundle(n_released_draws=draws), self.risk_, Path(folder))

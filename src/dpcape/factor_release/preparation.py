@@ -144,6 +144,15 @@ def check_settings(settings: Mapping[str, object]) -> None:
         check_whole(settings["random_state"], "random_state", least=0)
 
 
+def check_not_released(released: bool) -> None:
+    """Refuse to add subjects to what a third party has already."""
+    if released:
+        raise InvalidParameter(
+            "Subjects must be added before release(); got a model that is released. A second release shows the people "
+            "who were added. Release other people in a study of their own."
+        )
+
+
 def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tuple[bool, bool]) -> None:
     """Refuse too few training subjects, and covariates of one part only."""
     if n_train < 2 * n_folds:

@@ -30,6 +30,7 @@ from dpcape.factor_release.bundle import NO_GUARANTEE, Bundle
 from dpcape.factor_release.bundle_attacks import attack_bundle
 from dpcape.factor_release.column_attacks import FEWEST_TARGETS, SHARE_OUT
 from dpcape.factor_release.feature_attacks import AUXILIARY_SCALE, FEW_FEATURES, Twin
+from dpcape.factor_release.pair_attacks import added_person
 from dpcape.factor_release.recommended import RecommendedModel
 from dpcape.factor_release.released_parts import released_parts, remedies
 
@@ -84,6 +85,7 @@ class RiskReport:
     headline: AttackResult | None
     without_features: AttackResult | None  # the largest by adversaries who know no features
     remedies: tuple[Remedy, ...]
+    second_release: AttackResult | None  # if a person is added later; not in the headline
     response_known: bool
     not_measured: tuple[str, ...]
     statement: str = NO_GUARANTEE
@@ -266,7 +268,7 @@ def assess_risk(
     possible = {rule: m for rule, m in rules.items() if 3 <= m <= n - FEWEST_TARGETS}
     twin = _twin(features, refit, n_factors, rng)
     skipped = [f"m = {rule}: too few subjects" for rule in rules if rule not in possible]
-    skipped += ["membership: too few subjects"] if twin is None else []
+    skipped += ["membership: too few subjects", "a second release: too few subjects"] if twin is None else []
     leaks = tuple(
         _at_leak(factors, features, twin, n_leaked=m, rule=rule, n_repeats=n_repeats, rng=rng)
         for rule, m in sorted(possible.items(), key=lambda item: item[1])
@@ -308,6 +310,7 @@ def assess_risk(
         headline=headline,
         without_features=without_features,
         remedies=tuple(Remedy(name, *left(attack(change(bundle)))) for name, change in remedies(bundle)),
+        second_release=None if twin is None else added_person(bundle, twin),
         response_known=response_known,
         not_measured=tuple(skipped),
     )

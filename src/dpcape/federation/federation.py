@@ -224,7 +224,7 @@ class Federation:
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
             epsilons=_as_floats(per_site) if self.protocol.adds_noise else {},
-            delta=_as_float("delta", delta),
+            delta=_as_delta(delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
@@ -351,6 +351,15 @@ def _as_shares(shares: object) -> tuple[float, ...]:
 
 def _as_floats(values: Mapping[str, object]) -> dict[str, float]:
     return {str(site): _as_float("epsilon", value) for site, value in values.items()}
+
+
+def _as_delta(value: object) -> float:
+    if isinstance(value, Mapping):
+        raise InvalidParameter(
+            "delta must be one number for all sites; got one per site. Restate them with "
+            "dpcape.core.privacy.at_one_delta."
+        )
+    return _as_float("delta", value)
 
 
 def _as_float(subject: str, value: object) -> float:

@@ -1,4 +1,4 @@
-"""Generator of the claims section of docs/papers.md: ``python -m dpcape_papers.claims.page docs/papers.md``."""
+"""Generator of docs/papers/claims.md's list: ``python -m dpcape_papers.claims.page docs/papers/claims.md``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import sys
 from pathlib import Path
 
 from dpcape_papers.claims.claim import Claim
+from dpcape_papers.claims.consequences import CONSEQUENCE_OF
 from dpcape_papers.claims.registry import CLAIMS
+from dpcape_papers.names.name import CONSEQUENCES
 
 BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
 
 
 def claims_text() -> str:
     """Return a table of verdicts and a section for every claim, with newly computed numbers."""
-    rows = [f"| [{c.key}](#{c.key}) | {c.source} | **{c.verdict}** |" for c in CLAIMS.values()]
-    table = "\n".join(["| Claim | Source | Verdict |", "|---|---|---|", *rows])
-    return "\n\n".join([table, *(_section(c) for c in CLAIMS.values())])
+    rows = [
+        f"| [{c.key}](#{c.key}) | {c.source} | **{c.verdict}** | {CONSEQUENCE_OF[c.key]} |" for c in CLAIMS.values()
+    ]
+    table = "\n".join(["| Claim | Source | Verdict | For a user |", "|---|---|---|---|", *rows])
+    parts = [table]
+    for consequence, meaning in CONSEQUENCES.items():
+        parts.append(f"## {consequence.capitalize()}\n\n{meaning}")
+        parts += [_section(c) for c in CLAIMS.values() if CONSEQUENCE_OF[c.key] == consequence]
+    return "\n\n".join(parts)
 
 
 def renewed(page: str) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning as LassoWarning
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import ConvergenceWarning
 from dpcape.factor_release.factor_release import FactorRelease
 from dpcape_papers.experiments.data import DataFolder
 
@@ -73,12 +72,20 @@ def abide(folder: DataFolder, n: int, seed: int, *, every: int = 1) -> FactorSub
 
 
 def fit(
-    data: FactorSubjects, n_factors: int | str, *, n_burn_in: int, n_draws: int, n_chains: int, seed: int
+    data: FactorSubjects,
+    n_factors: int | str,
+    *,
+    n_burn_in: int,
+    n_draws: int,
+    n_chains: int,
+    seed: int,
+    thin: int = 1,
 ) -> tuple[FactorRelease, dict[str, float]]:
     """Return the fitted release, and the mean squared test errors of the release and its competitors."""
-    model = FactorRelease(n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=1, n_chains=n_chains, random_state=seed)
+    model = FactorRelease(
+        n_factors, n_burn_in=n_burn_in, n_draws=n_draws, thin=thin, n_chains=n_chains, random_state=seed
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # Short chains.
         warnings.simplefilter("ignore", LassoWarning)  # Very small penalties among those tried by validation.
         model.fit(data.X, data.y, X_test=data.X_test, covariates=data.covariates, covariates_test=data.covariates_test)
     errors = {"proposed": model.test_error(data.y_test).mse}

@@ -37,6 +37,7 @@ _NOT_COMPUTING = (
     "dpcape_papers/experiments/curves.py",
     "dpcape_papers/experiments/fairness.py",
     "dpcape_papers/experiments/folder.py",
+    "dpcape_papers/experiments/full.py",
     "dpcape_papers/experiments/index.py",
     "dpcape_papers/experiments/registry.py",
     "dpcape_papers/experiments/replica.py",
@@ -45,6 +46,7 @@ _NOT_COMPUTING = (
     "dpcape_papers/experiments/stored.py",
     "dpcape_papers/experiments/verdict.py",
     "dpcape_papers/figures/",
+    "dpcape_papers/names/",
     "dpcape_papers/verdicts/",
 )
 _SOURCE = (".py", ".toml")

@@ -7,14 +7,13 @@ the task, the epsilon to claim and a seed; it returns the result and the epsilon
 delta. For example, in ``mine.py``::
 
     from dpcape import PCA, Cape, Federation, Replay, in_process, rows
-    from dpcape_papers.experiments.comparison import VERIFIED, MethodResult, Method
     from dpcape_papers.experiments.comparison import VERIFIED, Method, MethodResult
 
     def fit(task, epsilon, seed):
         sites = {name: rows(x, bound=1.0) for name, x in task.sites.items()}
         federation = Federation(in_process(sites, noise=Replay(seed)), protocol=Cape(n_colluding=2))
         model = PCA(task.options["n_components"], epsilon=epsilon, delta=task.delta, center=False).fit(federation)
-        return MethodResult(model.components_, verified_epsilon=model.guarantee_.epsilon)
+        return MethodResult(model.components_, guarantee=model.guarantee_)
 
     CAPE_2 = Method("CAPE, 2 colluding", VERIFIED, fit)
 
@@ -36,6 +35,7 @@ from importlib import import_module
 from typing import Any
 
 from dpcape.core.errors import InvalidParameter
+from dpcape.guarantee.guarantee import Guarantee
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Row, row
 
 
@@ -52,10 +52,21 @@ class Task:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """A method's result, and the epsilon that its noise provides at the task's delta (None: no noise)."""
+    """A method's result, the epsilon that its noise provides at the task's delta (None: no noise), and its guarantee.
+
+    A verified method must give the guarantee of its fit; its epsilon is the guarantee's unless it is given as well.
+    """
 
     result: Any
-    verified_epsilon: float | None
+    verified_epsilon: float | None = None
+    guarantee: Guarantee | None = None
+
+    @property
+    def real_epsilon(self) -> float | None:
+        """The epsilon that the noise provides, None without noise."""
+        if self.verified_epsilon is None and self.guarantee is not None:
+            return self.guarantee.epsilon
+        return self.verified_epsilon
 
 
 Fit = Callable[[Task, float, int], MethodResult]
@@ -118,7 +129,8 @@ def compare(
                     measure=name,
                     value=measure(answer.result, task),
                     claimed_epsilon=epsilon if noisy else None,
-                    verified_epsilon=answer.verified_epsilon,
+                    verified_epsilon=answer.real_epsilon,
+                    guarantee=answer.guarantee,
                     delta=task.delta if noisy else None,
                     run=run,
                 )

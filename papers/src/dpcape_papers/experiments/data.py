@@ -34,15 +34,14 @@ class DataFolder:
 
 
 def find_data(named: str | None) -> DataFolder:
-    """Return the folder given by the user, else DPCAPE_DATA, else ``../shared/data``; without a path if none exists."""
-    if named is not None:
-        if not Path(named).is_dir():
-            raise InvalidParameter(f"--data must be an existing folder; got {named}. Check the path.")
-        return DataFolder(Path(named).resolve())
-    for candidate in (os.environ.get("DPCAPE_DATA"), "../shared/data"):
-        if candidate and Path(candidate).is_dir():
-            return DataFolder(Path(candidate).resolve())
-    return DataFolder(None)
+    """Return the folder given by the user, else that of the variable DPCAPE_DATA; without a path if none is given."""
+    given = os.environ.get("DPCAPE_DATA") if named is None else named
+    if not given:
+        return DataFolder(None)
+    if not Path(given).is_dir():
+        option = "DPCAPE_DATA" if named is None else "--data"
+        raise InvalidParameter(f"{option} must be an existing folder; got {given}. Check the path.")
+    return DataFolder(Path(given).resolve())
 
 
 @cache

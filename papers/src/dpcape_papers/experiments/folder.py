@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypedDict
@@ -16,6 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from dpcape.core._version import __version__
+from dpcape_papers.experiments.authors_setting import in_authors_setting
 from dpcape_papers.experiments.cache import CachedRows, library_versions
 from dpcape_papers.experiments.experiment import Cell, Experiment, RunSetting, Verdict
 from dpcape_papers.experiments.replica import (
@@ -26,7 +28,7 @@ from dpcape_papers.experiments.replica import (
     paper_rows,
     with_ratios,
 )
-from dpcape_papers.experiments.results import Results, Row
+from dpcape_papers.experiments.results import Results, Row, require_guarantees
 
 DATA, PICTURE, DRAWING, VERDICTS, ABOUT = "data.csv", "figure.png", "figure.svg", "verdicts.json", "about.json"
 COMPARED, REPLICA_DRAWING = "compared.json", "paper.svg"
@@ -49,6 +51,9 @@ class About(TypedDict):
     title: str
     substitutes: str
     note: str
+    explained: str
+    replica: str
+    verified_note: str
     quick: bool
     seconds: float
     versions: dict[str, str]
@@ -73,13 +78,15 @@ def write_folder(
 ) -> list[Verdict]:
     """Draw and judge the rows of an experiment, write its folder, and return the verdicts."""
     rows = [row for _, kept in done for row in kept.rows]
+    require_guarantees(rows)
     results, original = (Results(r for r in rows if ("original" in r) is wanted) for wanted in (False, True))
-    verdicts = experiment.judge(results, quick=setting.quick)
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     # Verdicts and about.json are written last: without them a folder counts as incomplete.
     (folder / ABOUT).unlink(missing_ok=True)
     replica = None if experiment.replica is None else experiment.replica()
+    judge = partial(experiment.judge, quick=setting.quick)
+    verdicts = judge(results) if replica is None else in_authors_setting(judge, results, original, replica)
     drawn, more = _compare(replica, original, results, setting, folder)
     verdicts += more
     Results([*results, *drawn]).write(folder / DATA)
@@ -144,6 +151,9 @@ def about(experiment: Experiment, setting: RunSetting, done: Sequence[tuple[Cell
         "title": experiment.title,
         "substitutes": experiment.substitutes,
         "note": experiment.note,
+        "explained": "" if experiment.replica is None else experiment.replica().explained,
+        "replica": "" if experiment.replica is None else experiment.replica().figure,
+        "verified_note": "" if experiment.replica is None else experiment.replica().verified_note,
         "quick": setting.quick,
         "seconds": round(sum(kept.seconds for _, kept in done), 3),
         "versions": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, get_args
 
@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from dpcape.core._version import __version__
 from dpcape_papers.experiments.experiment import PAPERS, Outcome, Verdict
 from dpcape_papers.experiments.folder import DRAWING, REPLICA_DRAWING, About, Reproduced, read_folder
-from dpcape_papers.experiments.replica import ComparedPoint, Summary, summary
+from dpcape_papers.experiments.replica import ComparedPoint, Summary, rate, summary
 
 _CLASSES = dict(zip(get_args(Outcome), ("holds", "conditions", "fails", "open"), strict=True))
 NOT_COMPARED = "not compared: data not given"
@@ -30,6 +30,7 @@ class ShownFigure(TypedDict):
     compared: Sequence[ComparedPoint]
     summary: Summary | None
     reasons: list[str]
+    explained: str
 
 
 class PaperGroup(TypedDict):
@@ -59,8 +60,9 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
         n_verdicts=len(verdicts),
         n_quick=sum(figure["about"]["quick"] for figure in figures),
         counts=outcome_counts([verdict.outcome for verdict in verdicts]),
-        whole=summary([point for figure in figures for point in figure["compared"]]),
+        whole=summary(_once((figure["about"], figure["compared"]) for figure in figures)),
         not_compared=NOT_COMPARED,
+        rate=rate,
         version=__version__,
     )
     path = out / "index.html"
@@ -71,18 +73,37 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
 
 def comparison_table(out: Path, names: Sequence[str]) -> str:
     """Return the comparison with the authors' numbers as text: a line per figure, and one for all."""
-    compared = {one.about["label"]: one.compared for one in _found(out, names) if one.compared is not None}
+    shown = [one for one in _found(out, names) if one.compared]
+    compared = {f"{one.about['paper']}, {one.about['label']}": one.compared or () for one in shown}
+    return rates_table(compared, _once((one.about, one.compared or ()) for one in shown))
+
+
+def rates_table(
+    compared: Mapping[str, Sequence[ComparedPoint]], everything: Sequence[ComparedPoint] | None = None
+) -> str:
+    """Return the three rates of every figure, and of all together (``everything``, if figures repeat each other)."""
     if not compared:
         return f"Comparison with the papers' numbers: {NOT_COMPARED}."
     lines = [
-        f"{'Compared with the papers':<26}{'points':>8}{'median ratio':>14}{'settings agree':>16}{'within spread':>15}"
+        f"{'Within the spread':<26}{'all points':>16}{'settings agree':>16}{'excused':>16}{'median ratio':>14}",
     ]
-    everything = [point for points in compared.values() for point in points]
+    if everything is None:
+        everything = [point for points in compared.values() for point in points]
     for label, points in (*compared.items(), ("All", everything)):
         found = summary(points)
-        share = f"{100 * found['within'] / found['agreeing']:.0f}%" if found["agreeing"] else "-"
-        lines.append(f"{label:<26}{found['points']:>8}{found['median_ratio']:>14.3f}{found['agreeing']:>16}{share:>15}")
+        rates = [rate(found["points_within"], found["points"]), rate(found["agreeing_within"], found["agreeing"])]
+        rates.append(rate(found["excused_within"], found["excused"]))
+        lines.append(f"{label:<26}" + "".join(f"{one:>16}" for one in rates) + f"{found['median_ratio']:>14.3f}")
     return "\n".join(lines)
+
+
+def _once(figures: Iterable[tuple[About, Sequence[ComparedPoint]]]) -> list[ComparedPoint]:
+    """Return the points of all figures; a figure that two texts print is counted once."""
+    kept: dict[str, Sequence[ComparedPoint]] = {}
+    for about, points in figures:
+        if points:
+            kept.setdefault(about.get("replica") or about["name"], points)
+    return [point for points in kept.values() for point in points]
 
 
 def _found(out: Path, names: Sequence[str]) -> list[Reproduced]:
@@ -109,6 +130,7 @@ def _shown(figure: Reproduced) -> ShownFigure:
         "compared": compared,
         "summary": summary(compared) if compared else None,
         "reasons": sorted({point["reason"] for point in compared if point["reason"]}),
+        "explained": figure.about.get("explained", ""),
     }
 
 

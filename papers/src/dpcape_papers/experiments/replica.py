@@ -10,9 +10,10 @@ import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
+from scipy.stats import f as fisher
 
 from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
@@ -31,6 +32,14 @@ _SAME_X = 1e-4
 _SAME_VALUE = 1e-3
 
 
+class PointSetting(NamedTuple):
+    """Which point of a figure it is. It has no value, so that nothing decided by it can depend on the outcome."""
+
+    panel: str
+    curve: str
+    x: float
+
+
 @dataclass(frozen=True)
 class PaperPoint:
     """A point of a published figure: the mean of its runs, their standard deviation (0: not stored), their number."""
@@ -41,6 +50,11 @@ class PaperPoint:
     value: float
     spread: float
     n_runs: int
+
+    @property
+    def setting(self) -> PointSetting:
+        """Which point it is."""
+        return PointSetting(self.panel, self.curve, self.x)
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,14 @@ class ReplicaPanel:
 
 def _none(results: Results, panel: str) -> Results:
     return Results([])
+
+
+def _nothing(results: Results) -> Results:
+    return Results([])
+
+
+def _never(point: PointSetting) -> bool:
+    return False
 
 
 def _no_verdicts(results: Results, compared: Sequence[ComparedPoint]) -> list[Verdict]:
@@ -77,11 +99,24 @@ class Replica:
     cells : callable
         Lists the cells, whose rows have the calibration `REPLICA` (or "verified") and the column ``original``.
     reason : callable
-        Why our settings differ from the authors' at a point; empty where they agree.
+        Why our settings differ from the authors' at a point; empty where they agree. It sees the setting alone. Other
+        draws of random data by the same rule are no other setting.
+    redrawn : callable
+        Whether the authors' data of a point are one random draw that is absent. Every run of ours then draws by the
+        same rule, and the spread of the draws counts once for theirs.
+    explained : str
+        What is known about the differences that remain, or that they are not explained.
+    verified_note : str
+        What the verified curves of the picture are, and where there are none.
+    compared : bool
+        Whether the authors' numbers are compared; not if they were evaluated from the same formula as ours.
     magnitude : bool
         Whether the figure shows the magnitude of the mean, as in figures 8.1 and 8.2.
     verified : callable
         Chooses, for a panel, the verified rows of our own experiment that measure the same on the same data.
+    translated : callable
+        Returns our rows of the authors' setting in the format of our own experiment, for its judge; empty if the two
+        measure different things.
     judge : callable
         Judges claims about what the authors ran, given all rows (theirs included) and the points compared.
     """
@@ -90,9 +125,14 @@ class Replica:
     curves: Mapping[str, str]
     panels: Mapping[str, ReplicaPanel]
     cells: Callable[[RunSetting], list[Cell]]
-    reason: Callable[[PaperPoint], str]
+    reason: Callable[[PointSetting], str]
+    explained: str = ""
+    verified_note: str = ""
+    compared: bool = True
+    redrawn: Callable[[PointSetting], bool] = _never
     magnitude: bool = False
     verified: Callable[[Results, str], Results] = _none
+    translated: Callable[[Results], Results] = _nothing
     judge: Callable[[Results, Sequence[ComparedPoint]], list[Verdict]] = _no_verdicts
 
     @property
@@ -119,11 +159,12 @@ class ComparedPoint(TypedDict):
 
 
 def paper_points(data: DataFolder, replica: Replica) -> list[PaperPoint]:
-    """Return the authors' points of the curves we know; empty if their file is not there."""
-    if not data.has(replica.file):
+    """Return the plotted points of the curves we know; empty if their file is not there or they are not compared."""
+    if not replica.compared or not data.has(replica.file):
         return []
     with data.file(replica.file).open(newline="", encoding="utf-8") as file:
-        return [_point(entry, replica) for entry in csv.DictReader(file) if entry["method"] in replica.curves]
+        drawn = [entry for entry in csv.DictReader(file) if entry["plotted"] == "1"]
+    return [_point(entry, replica) for entry in drawn if entry["method"] in replica.curves]
 
 
 def _point(entry: Mapping[str, str], replica: Replica) -> PaperPoint:
@@ -181,7 +222,10 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
     mean = abs(mean) if replica.magnitude else mean
     spread = float(kept.std(ddof=1)) if kept.size > 1 else 0.0
     theirs, n_theirs = (point.spread, point.n_runs) if point.spread > 1e-12 * abs(point.value) else (spread, 1)
-    margin = 2 * math.sqrt(spread**2 / max(kept.size, 1) + theirs**2 / n_theirs)
+    variance = spread**2 / max(kept.size, 1) + theirs**2 / n_theirs
+    if replica.redrawn(point.setting):
+        variance += _variance_of_draws(spread, kept.size, theirs, n_theirs)
+    margin = 2 * math.sqrt(variance)
     margin = margin or _SAME_VALUE * abs(point.value)
     return {
         "panel": point.panel,
@@ -195,8 +239,18 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
         "paper_runs": point.n_runs,
         "ratio": mean / point.value if point.value else math.nan,
         "within": abs(mean - point.value) <= margin,
-        "reason": replica.reason(point),
+        "reason": replica.reason(point.setting),
     }
+
+
+def _variance_of_draws(spread: float, n_runs: int, theirs: float, n_theirs: int) -> float:
+    """Return by how much our variance exceeds theirs, whose runs share one draw of the data; 0 if by chance.
+
+    An F test decides (5%): without it, half of all points would be given a wider margin for nothing.
+    """
+    if min(n_runs, n_theirs) < 2 or spread**2 <= float(fisher.ppf(0.95, n_runs - 1, n_theirs - 1)) * theirs**2:
+        return 0.0
+    return spread**2 - theirs**2
 
 
 def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator[Row]:
@@ -213,23 +267,37 @@ def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator
 
 
 class Summary(TypedDict):
-    """What a figure's comparison amounts to."""
+    """What a figure's comparison amounts to: points and how many lie within the spread, all, agreeing and excused."""
 
     points: int
+    points_within: int
     agreeing: int
-    within: int
-    all_within: int
+    agreeing_within: int
+    excused: int
+    excused_within: int
     median_ratio: float
 
 
 def summary(points: Sequence[ComparedPoint]) -> Summary:
-    """Return the number of points, of those whose settings agree, and of those within the spread of the runs."""
+    """Return the three counts: of all points, of those whose settings agree, and of those whose settings differ."""
     agreeing = [one for one in points if not one["reason"]]
+    excused = [one for one in points if one["reason"]]
     ratios = [one["ratio"] for one in points if math.isfinite(one["ratio"])]
     return {
         "points": len(points),
+        "points_within": _within(points),
         "agreeing": len(agreeing),
-        "within": sum(one["within"] for one in agreeing),
-        "all_within": sum(one["within"] for one in points),
+        "agreeing_within": _within(agreeing),
+        "excused": len(excused),
+        "excused_within": _within(excused),
         "median_ratio": float(np.median(ratios)) if ratios else math.nan,
     }
+
+
+def _within(points: Sequence[ComparedPoint]) -> int:
+    return sum(one["within"] for one in points)
+
+
+def rate(within: int, points: int) -> str:
+    """Return a share in words, such as "72% of 2,045"."""
+    return f"{100 * within / points:.0f}% of {points:,}" if points else "-"

@@ -13,10 +13,10 @@ from matplotlib.ticker import NullFormatter
 
 from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
 from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, Replica, ReplicaPanel
-from dpcape_papers.experiments.results import VERIFIED, CurvePoints, Results
+from dpcape_papers.experiments.results import UNCOVERED, VERIFIED, CurvePoints, Results, require_guarantees
 
-_DASHES = {PAPER: "none", REPLICA: "--", REAL: ":", VERIFIED: "-"}
-_MARKERS = {PAPER: "o", REPLICA: "", REAL: "", VERIFIED: ""}
+_DASHES = {PAPER: "none", REPLICA: "--", REAL: ":", VERIFIED: "-", UNCOVERED: "-."}
+_MARKERS = {PAPER: "o", REPLICA: "", REAL: "", VERIFIED: "", UNCOVERED: ""}
 
 
 def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
@@ -30,9 +30,12 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
         look = replica.panels[panel]
         # The real loss of verified coefficients stands where the figure shows another quantity.
         shown = [
-            r for r in original.where(panel=panel) if r["measure"] == look.y or r["calibration"] in (REAL, VERIFIED)
+            r
+            for r in original.where(panel=panel)
+            if r["measure"] == look.y or r["calibration"] in (REAL, VERIFIED, UNCOVERED)
         ]
-        rows = Results([*shown, *_moved(replica.verified(own, panel))])
+        rows = Results([*shown, *replica.verified(own, panel)])
+        require_guarantees(rows)
         for axes, curve in zip(line, curves, strict=True):
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
             axes.set_title(curve, fontsize="small", color=colours[curve])
@@ -42,10 +45,6 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
             axes.tick_params(labelleft=False)
     legend_below(figure)
     return figure
-
-
-def _moved(rows: Results) -> list[dict[str, str | int | float | None]]:
-    return [{**r, "calibration": VERIFIED} for r in rows]
 
 
 def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour: str, *, magnitude: bool) -> None:
@@ -70,12 +69,13 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
     axes.grid(visible=True, alpha=0.25)
 
 
-_LABELS = {PAPER: "paper", REPLICA: REPLICA, REAL: REAL, VERIFIED: "verified"}
+_LABELS = {PAPER: "paper", REPLICA: REPLICA, REAL: REAL, VERIFIED: VERIFIED, UNCOVERED: UNCOVERED}
 
 
 def _label(calibration: str, *, magnitude: bool) -> str:
     """Name a curve; where the figure does not show the loss, the verified curve does, and says so."""
-    return "verified, real loss" if magnitude and calibration == VERIFIED else _LABELS[calibration]
+    covered = calibration in (VERIFIED, UNCOVERED)
+    return f"{calibration}, real loss" if magnitude and covered else _LABELS[calibration]
 
 
 def _share_height(line: Sequence[Axes]) -> None:

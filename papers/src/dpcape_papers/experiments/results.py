@@ -7,11 +7,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpcape.guarantee.guarantee import Guarantee
 
 Value = str | int | float | None
 Row = dict[str, Value]
@@ -29,6 +33,12 @@ COLUMNS = (
     "run",
 )
 NON_PRIVATE, PUBLISHED, VERIFIED = "non-private", "as published", "verified"
+# A formula or a count, not a fit: no guarantee belongs to it.
+EXACT = "exact"
+# Noise of dpcape's size on data prepared from the records themselves, which no guarantee covers.
+UNCOVERED = "dpcape's noise, no guarantee"
+# A guarantee may state a little less than was asked for, never more.
+_ROUNDING = 1 + 1e-9
 
 
 def row(
@@ -43,13 +53,22 @@ def row(
     verified_epsilon: float | None = None,
     delta: float | None = None,
     run: int = 0,
+    guarantee: Guarantee | None = None,
     **more: Value,
 ) -> Row:
     """Return a row with one measured value.
 
     ``claimed_epsilon`` is the epsilon the scheme claims, ``verified_epsilon`` the one its noise provides at the same
-    delta (infinite if nothing is guaranteed). Both are None for results without noise.
+    delta (infinite if nothing is guaranteed). Both are None for results without noise. ``guarantee`` is that of the
+    fit, which every row called verified must have (`require_guarantees`).
     """
+    stated: Row = {}
+    if guarantee is not None:
+        stated = {
+            "guarantee": guarantee.status,
+            "guarantee_epsilon": guarantee.epsilon,
+            "guarantee_delta": guarantee.delta,
+        }
     return {
         "panel": panel,
         "curve": curve,
@@ -61,8 +80,24 @@ def row(
         "verified_epsilon": verified_epsilon,
         "delta": delta,
         "run": run,
+        **stated,
         **more,
     }
+
+
+def require_guarantees(rows: Iterable[Row]) -> None:
+    """Refuse rows called verified whose fit has no guarantee of status verified, at the epsilon they are drawn for."""
+    for r in rows:
+        if r["calibration"] != VERIFIED:
+            continue
+        asked, real = r.get("claimed_epsilon"), r.get("verified_epsilon")
+        stated = r.get("guarantee") == VERIFIED and isinstance(asked, (int, float)) and isinstance(real, (int, float))
+        if not stated or not float(str(real)) <= _ROUNDING * float(str(asked)):
+            raise InvalidParameter(
+                f"A curve called verified must have a guarantee of status verified at its epsilon; got "
+                f"{r.get('guarantee')!r}, epsilon {real} for {asked}, in panel {r['panel']}, curve {r['curve']}. Store "
+                f"the guarantee of the fit, or call the curve {UNCOVERED!r}."
+            )
 
 
 def number(row: Mapping[str, Value], column: str) -> float:

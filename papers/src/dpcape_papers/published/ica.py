@@ -17,6 +17,7 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.core.statistic import BLOCK_ROWS
 from dpcape.postprocessing.ica_infomax import Infomax, opposes
@@ -170,13 +171,38 @@ def dp_djica(
     n_iter: int,
     rng: Generator,
     learning_rate: float | None = None,
+    local_rank: int | None = None,
+    step: str = "sum",
 ) -> DpDjica:
-    """Run algorithms 1 to 3 of DP-djICA as printed, with rows clipped to norm 1/(2 sqrt(D)); it has no guarantee."""
+    """Run algorithms 1 to 3 of DP-djICA as printed, with rows clipped to norm 1/(2 sqrt(D)); it has no guarantee.
+
+    Parameters
+    ----------
+    rows_by_site : sequence of ndarray
+        The records of every site.
+    n_components : int
+        Final rank r.
+    epsilon_pca, epsilon_round : float
+        Of the PCA and of one round.
+    n_iter : int
+        Most rounds, J.
+    rng : Generator
+        Of all noise.
+    learning_rate : float or None
+        First rate; None for the paper's, 0.015 / ln r.
+    local_rank : int or None
+        Rank k of the sites' own PCA, at least r; None for r.
+    step : str
+        "sum", as printed: a round adds up the gradients of all sites and records. "mean" divides by the number of
+        records, so that one rate suits every number; the figures use it.
+    """
+    if step not in ("sum", "mean"):
+        raise InvalidParameter(f'step must be "sum" or "mean"; got {step!r}. Use "sum" for the algorithm as printed.')
     width = rows_by_site[0].shape[1]
     clipped = [_clipped(rows, 1 / (2 * math.sqrt(width))) for rows in rows_by_site]
-    directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng)
+    directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng, local_rank=local_rank)
     reduced = [rows @ directions for rows in clipped]
-    turn = _gradient_ascent(reduced, n_iter, learning_rate, 1e-6, epsilon=epsilon_round, rng=rng)
+    turn = _gradient_ascent(reduced, n_iter, learning_rate, 1e-6, epsilon=epsilon_round, rng=rng, summed=step == "sum")
     return DpDjica(
         unmixing=turn @ directions.T,
         claimed_epsilon=epsilon_pca + n_iter * epsilon_round,
@@ -186,18 +212,43 @@ def dp_djica(
 
 
 def private_global_pca(
-    rows_by_site: Sequence[FloatArray], n_components: int, *, epsilon: float, rng: Generator
+    rows_by_site: Sequence[FloatArray],
+    n_components: int,
+    *,
+    epsilon: float,
+    rng: Generator,
+    local_rank: int | None = None,
 ) -> FloatArray:
-    """Run PrivateGlobalPCA (algorithm 2), sites in random order; it has no guarantee."""
+    """Run PrivateGlobalPCA (algorithm 2), sites in random order; it has no guarantee.
+
+    Ranks are cut as printed: a site keeps at most the rank of its own data (which no noise protects), a merged matrix
+    at least that of what it received, and the result at most that of the last one.
+    """
+    rank = n_components if local_rank is None else local_rank
+    if rank < n_components:
+        raise InvalidParameter(
+            f"local_rank must be at least n_components, {n_components}; got {rank}. Keep as many directions at the "
+            "sites as are wanted in the end."
+        )
     carried: FloatArray | None = None
     for index in rng.permutation(len(rows_by_site)):
-        local = _private_local_pca(rows_by_site[index].T, n_components, epsilon, rng)
-        both = local if carried is None else np.hstack([local, carried])
+        own = min(rank, _rank(rows_by_site[index]))
+        local = _private_local_pca(rows_by_site[index].T, own, epsilon, rng)
+        if carried is None:
+            carried = local
+            continue
         # Perturbing a released value again adds error but no privacy; kept because the paper does it.
-        carried = local if carried is None else _private_local_pca(both, n_components, epsilon, rng)
+        carried = _private_local_pca(np.hstack([local, carried]), max(own, _rank(carried)), epsilon, rng)
     assert carried is not None
-    normed: FloatArray = carried / np.linalg.norm(carried, axis=0)
+    top = carried[:, -min(n_components, _rank(carried)) :]
+    normed: FloatArray = top / np.linalg.norm(top, axis=0)
     return normed
+
+
+def _rank(matrix: FloatArray) -> int:
+    """Return the rank, from the smaller Gram matrix."""
+    gram = matrix.T @ matrix if matrix.shape[1] <= matrix.shape[0] else matrix @ matrix.T
+    return int(np.linalg.matrix_rank(gram, hermitian=True))
 
 
 def _private_local_pca(columns: FloatArray, n_components: int, epsilon: float, rng: Generator) -> FloatArray:
@@ -260,8 +311,13 @@ def _gradient_ascent(
     *,
     epsilon: float | None,
     rng: Generator | None,
+    summed: bool = False,
 ) -> FloatArray:
-    """Run algorithm 3: natural-gradient infomax, with Laplace noise in Z if an epsilon is given."""
+    """Run algorithm 3: natural-gradient infomax, with Laplace noise in Z if an epsilon is given.
+
+    A ``summed`` step adds the gradients of all sites, each with its own identity, as printed; otherwise it is a mean.
+    """
+    n_terms = len(rows_by_site) if summed else 1
     width = rows_by_site[0].shape[1]
     n_rows = sum(len(rows) for rows in rows_by_site)
     turn, bias, last = np.eye(width), np.zeros(width), np.zeros((width, width))
@@ -276,11 +332,12 @@ def _gradient_ascent(
             scores = -np.tanh(sources / 2)
             gradient += scores.T @ sources
             shift += scores.sum(axis=0)
-        change = rate * (np.eye(width) + gradient / n_rows) @ turn
+        scale = 1 if summed else n_rows
+        change = rate * (n_terms * np.eye(width) + gradient / scale) @ turn
         # Learning-rate adjustment (algorithm 3, line 15): too large a rate ends in a cycle of two iterates.
         rate *= 0.8 if opposes(change, last) else 1.0
         last = change
-        turn, bias = turn + change, bias + rate * shift / n_rows
+        turn, bias = turn + change, bias + rate * shift / scale
         if not np.isfinite(turn).all() or np.abs(turn).max() > 1e6:
             turn, bias, rate = np.eye(width), np.zeros(width), rate / 2
         elif float((change**2).sum()) < tolerance:

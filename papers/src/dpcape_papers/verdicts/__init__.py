@@ -42,13 +42,14 @@ conditions.
 
 If a claim does not say which noise it refers to, it is judged separately for the published and for the verified
 calibration. If both outcomes agree, that is the outcome. If one is "fails" and the other "not shown", the claim fails.
-Otherwise it holds under conditions.
+Otherwise it holds under conditions. Where the figure was also run as its authors ran it, such a claim has two verdicts:
+one on published noise in the authors' setting, one on verified noise in ours.
 """
 
 from __future__ import annotations
 
 from dpcape_papers.verdicts.comparing import Curve, Yardstick, change, compare_curves, ratios
-from dpcape_papers.verdicts.outcomes import Tally, agreed, as_good, outcome_of, reached, together
+from dpcape_papers.verdicts.outcomes import Tally, agreed, as_good, judging_only, outcome_of, reached, together
 from dpcape_papers.verdicts.privacy import judge_privacy, privacy_claim
 from dpcape_papers.verdicts.trends import Trend, trend
 
@@ -62,6 +63,7 @@ __all__ = [
     "change",
     "compare_curves",
     "judge_privacy",
+    "judging_only",
     "outcome_of",
     "privacy_claim",
     "ratios",

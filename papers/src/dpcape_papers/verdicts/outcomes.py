@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -113,7 +115,24 @@ def agreed(outcomes: Iterable[Outcome]) -> Outcome:
     return different.pop() if len(different) == 1 else "holds under conditions"
 
 
+# The calibration that is judged alone, if any: see `judging_only`.
+_ALONE: ContextVar[str | None] = ContextVar("alone", default=None)
+
+
+@contextmanager
+def judging_only(calibration: str) -> Iterator[None]:
+    """Let claims that are counted for each calibration be judged by one of them, within a ``with`` block."""
+    token = _ALONE.set(calibration)
+    try:
+        yield
+    finally:
+        _ALONE.reset(token)
+
+
 def together(parts: Mapping[str, Judged]) -> tuple[Outcome, str]:
     """Return the joint verdict on a claim counted separately for each calibration, and the counts in words."""
+    alone = _ALONE.get()
+    if alone is not None and alone in parts:
+        parts = {alone: parts[alone]}
     words = "; ".join(f"with noise {kind}, {one}" for kind, one in parts.items())
     return agreed(part.outcome for part in parts.values()), words

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
-from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, row
+from dpcape_papers.experiments.results import EXACT, PUBLISHED, Results, Row, row
 from dpcape_papers.published.cape import true_kappa
 from dpcape_papers.published.composition import (
     advanced_epsilon,
@@ -27,7 +27,7 @@ from dpcape_papers.verdicts import outcome_of
 EPSILON = "total epsilon"
 BASIC, ADVANCED = "basic composition (theorem 6.1)", "strong composition"
 MOMENTS, PRINTED_RENYI = "moments accountant of section 6.3.2", "Rényi of section 6.3.1 (sensitivity 1)"
-RENYI, EXACT, AGGREGATOR = "Rényi, real sensitivity", "exact, results seen", "exact, aggregator and a site"
+RENYI, COMPOSED, AGGREGATOR = "Rényi, real sensitivity", "exact, results seen", "exact, aggregator and a site"
 N_SITES, N_COLLUDING = 4, 1
 
 
@@ -41,9 +41,9 @@ def accounts(data: DataFolder, *, n_records: int, scale: float, panel: str, roun
         (ADVANCED, PUBLISHED): lambda n: advanced_epsilon(mu, n, delta),
         (MOMENTS, PUBLISHED): lambda n: moments_claim(sensitivity, scale, n, delta),
         (PRINTED_RENYI, PUBLISHED): lambda n: printed_renyi_epsilon(scale, n, delta),
-        (RENYI, VERIFIED): lambda n: renyi_epsilon(mu, n, delta),
-        (EXACT, VERIFIED): lambda n: exact_epsilon(mu, n, delta),
-        (AGGREGATOR, VERIFIED): lambda n: exact_epsilon(seen, n, delta),
+        (RENYI, EXACT): lambda n: renyi_epsilon(mu, n, delta),
+        (COMPOSED, EXACT): lambda n: exact_epsilon(mu, n, delta),
+        (AGGREGATOR, EXACT): lambda n: exact_epsilon(seen, n, delta),
     }
     rows = []
     for (curve, calibration), account in accountants.items():
@@ -89,9 +89,9 @@ def draw(results: Results) -> Figure:
     colours = colours_of([str(curve) for curve in results.values("curve")])
     for column, name in zip(grid.T, panels, strict=True):
         series = results.series(panel=name)
-        printed = [one for one in series if one.calibration == PUBLISHED or one.curve == EXACT]
+        printed = [one for one in series if one.calibration == PUBLISHED or one.curve == COMPOSED]
         draw_curves(column[0], printed, look, colours)
-        draw_curves(column[1], [one for one in series if one.calibration == VERIFIED], look, colours)
+        draw_curves(column[1], [one for one in series if one.calibration == EXACT], look, colours)
         column[0].set_title(name, fontsize="small")
         text = _unsafe_note(results.where(panel=name))
         column[0].text(0.02, 0.98, text, transform=column[0].transAxes, va="top", fontsize="xx-small", linespacing=1.4)
@@ -103,7 +103,7 @@ def draw(results: Results) -> Figure:
 
 def _unsafe_note(results: Results) -> str:
     claims = _by_round(results, MOMENTS)
-    exact = _by_round(results, EXACT)
+    exact = _by_round(results, COMPOSED)
     short = [n for n in claims if claims[n] < exact[n]]
     gone = [n for n in exact if n not in claims]
     if not short:
@@ -127,7 +127,7 @@ def judge(results: Results) -> list[Verdict]:
 def _smaller(panels: dict[str, Results]) -> Verdict:
     counted, parts = (0, 0), []
     for name, rows in panels.items():
-        moments, basic, exact = (_by_round(rows, curve) for curve in (MOMENTS, BASIC, EXACT))
+        moments, basic, exact = (_by_round(rows, curve) for curve in (MOMENTS, BASIC, COMPOSED))
         smaller = [n for n in moments if moments[n] < basic[n]]
         counted = (counted[0] + len(smaller), counted[1] + len(exact))
         parts.append(f"{len(smaller)} of {len(exact)} ({name})")
@@ -143,7 +143,7 @@ def _smaller(panels: dict[str, Results]) -> Verdict:
 def _safe(panels: dict[str, Results]) -> Verdict:
     short, missing, n_points, worst = 0, 0, 0, (1.0, "")
     for name, rows in panels.items():
-        moments, exact = _by_round(rows, MOMENTS), _by_round(rows, EXACT)
+        moments, exact = _by_round(rows, MOMENTS), _by_round(rows, COMPOSED)
         n_points += len(exact)
         missing += len(exact) - len(moments)
         for n in moments:
@@ -160,7 +160,7 @@ def _safe(panels: dict[str, Results]) -> Verdict:
 def _renyi(panels: dict[str, Results]) -> Verdict:
     factors: list[float] = []
     for rows in panels.values():
-        printed, exact = _by_round(rows, PRINTED_RENYI), _by_round(rows, EXACT)
+        printed, exact = _by_round(rows, PRINTED_RENYI), _by_round(rows, COMPOSED)
         factors += [printed[n] / exact[n] for n in exact]
     # "Better" means a valid bound that is less than twice the exact epsilon.
     met = sum(1 <= factor < 2 for factor in factors)

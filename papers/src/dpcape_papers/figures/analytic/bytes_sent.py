@@ -39,7 +39,7 @@ from dpcape.transport.transport import Passing, Transport
 from dpcape_papers.experiments.curves import Look, draw_curves, plain_ticks
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
-from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, row
+from dpcape_papers.experiments.results import EXACT, PUBLISHED, Results, Row, row
 from dpcape_papers.verdicts import outcome_of
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -102,7 +102,7 @@ def _rows(panel: str, curve: str, n_sites: int, width: int, varies: str, counts:
         row(
             panel=panel,
             curve=curve,
-            calibration=PUBLISHED if curve == HEIKKILA else VERIFIED,
+            calibration=PUBLISHED if curve == HEIKKILA else EXACT,
             x=n_sites if varies == "sites" else width,
             measure=measure,
             value=value,
@@ -126,7 +126,7 @@ def analyses(data: DataFolder, *, n_sites: int) -> list[Row]:
             row(
                 panel=ANALYSES,
                 curve=name,
-                calibration=VERIFIED,
+                calibration=EXACT,
                 x=len(model.releases_),
                 measure=SITE,
                 value=line.of_a_site(),

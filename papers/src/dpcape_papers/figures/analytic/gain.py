@@ -14,7 +14,7 @@ from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.curves import Look, draw_panels, plain_ticks, true_epsilon_note
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting, Verdict, Work
-from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, row
+from dpcape_papers.experiments.results import EXACT, NON_PRIVATE, PUBLISHED, Results, Row, row
 from dpcape_papers.figures.analytic.noise_measured import equal_sizes, noise_variance, standard_error
 from dpcape_papers.published.cape import assumed_colluding, true_kappa
 from dpcape_papers.published.regression import classical_multiplier
@@ -49,13 +49,13 @@ def gains(data: DataFolder, *, n_sites: int, run: int, width: int) -> list[Row]:
     few = assumed_colluding(n_sites)
     found = [
         (ALL, SAME_NOISE, PUBLISHED, _same_noise(variance, tau, real_mu)),
-        (ALL, SAFE, VERIFIED, conventional / variance(Cape(n_colluding=0), mu)),
-        (ALL, COLLUDING, VERIFIED, conventional / variance(Cape(n_colluding=few), mu)),
-        (ALL, SPLIT, VERIFIED, conventional / variance(Cape(n_colluding=0, cancelling_ratio=1.0), mu)),
+        (ALL, SAFE, EXACT, conventional / variance(Cape(n_colluding=0), mu)),
+        (ALL, COLLUDING, EXACT, conventional / variance(Cape(n_colluding=few), mu)),
+        (ALL, SPLIT, EXACT, conventional / variance(Cape(n_colluding=0, cancelling_ratio=1.0), mu)),
         # The generators protect nothing.
         (LOST, UNCORRECTED, PUBLISHED, _uncorrected(n_sites, np.random.default_rng([run, n_sites]), width)),
         (LOST, BEFORE, PUBLISHED, _lost_before(n_sites, np.random.default_rng([run, n_sites, 1]), width)),
-        (LOST, CORRECTED, VERIFIED, spread**2 * conventional / variance(
+        (LOST, CORRECTED, EXACT, spread**2 * conventional / variance(
             Cape(n_colluding=0, minimum_sites=n_sites - 1), mu, lost)),
     ]  # fmt: skip
     rows = [

@@ -75,7 +75,11 @@ def method(curve: str, kind: str, protocol: Protocol, mu_of_round: Callable[[flo
     def fit(task: Task, epsilon: float, seed: int) -> MethodResult:
         mu = mu_of_round(epsilon)
         model = train(task, protocol, mu, seed)
-        return MethodResult(model, epsilon_of(task.delta, mu))
+        if kind == PUBLISHED:
+            return MethodResult(model, epsilon_of(task.delta, mu))
+        # The fit's guarantee is for all rounds; each round has an equal share of its mu.
+        real = epsilon_of(task.delta, min(mu, model.guarantee_.mu / math.sqrt(task.options["n_rounds"])))
+        return MethodResult(model, real, model.guarantee_)
 
     return Method(curve, kind, fit)
 

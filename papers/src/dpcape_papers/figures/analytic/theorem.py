@@ -14,7 +14,7 @@ from dpcape.core.privacy.gaussian import SMALLEST_DELTA, delta_of, epsilon_of
 from dpcape_papers.experiments.curves import Look, draw_curves, legend_below
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, Outcome, RunSetting, Verdict, Work
-from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results, Row, number, row
+from dpcape_papers.experiments.results import EXACT, PUBLISHED, Results, Row, number, row
 from dpcape_papers.published.cape import assumed_colluding, theorem_delta, theorem_kappa, true_kappa
 from dpcape_papers.verdicts import outcome_of
 
@@ -58,9 +58,9 @@ def _point(n_records: int, n_sites: int, epsilon: float, scale: float, n_colludi
     conventional_mu = math.sqrt(n_sites) * lone
     values = {
         ("CAPE", PUBLISHED): (theorem_delta(epsilon, printed_mu), real_mu),
-        ("CAPE", VERIFIED): (delta_of(epsilon, real_mu), real_mu),
+        ("CAPE", EXACT): (delta_of(epsilon, real_mu), real_mu),
         ("conventional", PUBLISHED): (1.25 * math.exp(-((epsilon / conventional_mu) ** 2) / 2), conventional_mu),
-        ("conventional", VERIFIED): (delta_of(epsilon, conventional_mu), conventional_mu),
+        ("conventional", EXACT): (delta_of(epsilon, conventional_mu), conventional_mu),
     }
     fixed = f"N = {n_records}, S = {n_sites}, ε = {epsilon:g}"
     return [
@@ -85,7 +85,7 @@ def _real_epsilon(delta: float, mu: float, epsilon: float, calibration: str) -> 
 
     Infinite where the stated delta is not a probability, or so small that no epsilon can be computed for it.
     """
-    if calibration == VERIFIED:
+    if calibration == EXACT:
         return epsilon
     return epsilon_of(delta, mu) if SMALLEST_DELTA <= delta < 1 else math.inf
 
@@ -150,7 +150,7 @@ def worst_note(results: Results, axis: str) -> str:
 
 def stated_and_true(results: Results, curve: str = "CAPE") -> dict[float, tuple[float, float]]:
     """Return x -> (stated delta, true delta) of one panel."""
-    stated, true = (_values(results.where(curve=curve, calibration=kind)) for kind in (PUBLISHED, VERIFIED))
+    stated, true = (_values(results.where(curve=curve, calibration=kind)) for kind in (PUBLISHED, EXACT))
     return {x: (stated[x], true[x]) for x in stated}
 
 
@@ -166,7 +166,7 @@ def judge_by_scale(results: Results) -> list[Verdict]:
 def judge_by_collusion(results: Results) -> list[Verdict]:
     """Judge the claims about figure 3.3."""
     panels = _panels(results)
-    return [_smaller(panels, PUBLISHED), _smaller(panels, VERIFIED), _guaranteed(panels)]
+    return [_smaller(panels, PUBLISHED), _smaller(panels, EXACT), _guaranteed(panels)]
 
 
 def _panels(results: Results) -> list[Results]:

@@ -11,7 +11,7 @@ from dpcape.core.protocols.independent import Independent
 from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below, plain_ticks
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RUNS_PER_SEED, Cell, RunSetting, Verdict, Work
-from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, number, row
+from dpcape_papers.experiments.results import EXACT, NON_PRIVATE, PUBLISHED, Results, Row, number, row
 from dpcape_papers.figures.analytic.noise_measured import geometric_sizes, noise_variance, standard_error
 from dpcape_papers.published.regression import classical_multiplier
 from dpcape_papers.published.unequal import equal_weights_mu, largest_noise_ratio, noise_ratio, weighted_mu
@@ -39,7 +39,7 @@ def _measured(sizes: list[int], skew: float, run: int, width: int) -> list[Row]:
     rows = []
     for curve, weights in ((EQUAL, dict.fromkeys(names, 1 / N_SITES)), (BY_SIZE, None)):
         found = noise_variance(Cape(n_colluding=0), names, mu=mu, seed=seed, width=width, weights=weights)
-        rows.append({**_row(NOISE_PANEL, curve, VERIFIED, skew, RATIO, found / pooled, EPSILON, run), "width": width})
+        rows.append({**_row(NOISE_PANEL, curve, EXACT, skew, RATIO, found / pooled, EPSILON, run), "width": width})
     return rows
 
 
@@ -133,7 +133,7 @@ def _least(results: Results) -> Verdict:
 def _measured_formula(results: Results) -> Verdict:
     """Compare the formula with the measured noise of the same guarantee at every site."""
     formula = _values(results.where(panel=NOISE_PANEL), EQUAL, PUBLISHED)
-    measured = _values(results, EQUAL, VERIFIED)
+    measured = _values(results, EQUAL, EXACT)
     tolerance = _tolerance(results)
     met = [abs(measured[x] / formula[x] - 1) <= tolerance for x in formula]
     return Verdict(
@@ -148,7 +148,7 @@ def _measured_formula(results: Results) -> Verdict:
 
 
 def _by_size(results: Results) -> Verdict:
-    measured = _values(results, BY_SIZE, VERIFIED)
+    measured = _values(results, BY_SIZE, EXACT)
     met = [abs(value - 1) <= _tolerance(results) for value in measured.values()]
     return Verdict(
         "Unequal sites can have the noise of pooled data (weights by size, no site colludes).",
@@ -160,7 +160,7 @@ def _by_size(results: Results) -> Verdict:
 
 
 def _feasible(results: Results) -> Verdict:
-    skews = sorted(_values(results, BY_SIZE, VERIFIED))
+    skews = sorted(_values(results, BY_SIZE, EXACT))
     equal, by_size = (set(_values_or_none(results, name)) for name in (SCHEME_EQUAL, SCHEME_SIZE))
     missing = [x for x in skews if x not in equal]
     both = len(skews) - len(missing) + len(by_size)
@@ -196,7 +196,7 @@ def _private(results: Results) -> Verdict:
 
 def _tolerance(results: Results) -> float:
     """Return the tolerance of measured variances; it allows for chance, so that one run of many numbers decides."""
-    measured = results.where(calibration=VERIFIED)
+    measured = results.where(calibration=EXACT)
     return 0.012 + 3 * standard_error(int(measured.numbers("width")[0]), len(measured.values("run")))
 
 

@@ -42,8 +42,8 @@ def _of_capecca(name: str, label: str, scheme: str, by: str) -> Experiment:
         label=label,
         title=_SIZE_TITLE if by == "size" else _DELTA_TITLE,
         work=late("cca.work", f"{scheme}_BY_{by}".upper()),
-        # The dissertation's figures are those of the paper; they are compared once.
-        replica=late_replica("cca", _REPLICAS[by]) if scheme == "chapter" else None,
+        # The dissertation's figures are those of the paper; both are compared, and counted once.
+        replica=late_replica("cca", _REPLICAS[by]),
         substitutes=_SUBSTITUTES,
         note=_NOTE + adversary,
         extendable=True,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dpcape_papers.experiments.authors_setting import NOTHING
 from dpcape_papers.experiments.experiment import Verdict
 from dpcape_papers.experiments.results import PUBLISHED, VERIFIED, Results
 from dpcape_papers.figures.cca.methods import CH, KEPT, OWN_RECORDS, RATIO
 from dpcape_papers.figures.cca.utility import KINDS, OPTIMUM, REACHED, along
 from dpcape_papers.verdicts import Curve, Yardstick, outcome_of, ratios, trend
+
+_MEASURES = "CH of K-means on the projections measures how good the CCA subspaces are."
 
 
 def own_records(results: Results, where: str) -> Verdict:
@@ -15,6 +18,8 @@ def own_records(results: Results, where: str) -> Verdict:
     pairs = ratios(index, Curve(OWN_RECORDS, PUBLISHED), Curve("local", PUBLISHED))
     values = [value for points in pairs.values() for value in points.values()]
     claim = "A low CH of local means worse directions (the authors' scripts compute it on the site's records)."
+    if not values:
+        return Verdict(claim, where, "not shown", NOTHING)
     numbers = (
         f"on one site's records the same directions have {100 * min(values):.0f}% to {100 * max(values):.0f}% of their "
         "CH on all records: CH grows with the number of records"
@@ -30,16 +35,18 @@ def index_measures(results: Results, where: str) -> Verdict:
         clusters = results.where(measure=RATIO)
         of_panels = ratios(clusters, curve, OPTIMUM)
         correlation = ratios(Results(r for r in results.where(measure=KEPT) if r["panel"] in of_panels), curve, OPTIMUM)
+        if of_panels.keys() - correlation.keys():
+            # The authors' scripts do not measure the correlation.
+            return Verdict(_MEASURES, where, "not shown", NOTHING)
         shares += [value for points in of_panels.values() for value in points.values()]
         kept += [value for points in correlation.values() for value in points.values()]
     misled = [(share, part) for share, part in zip(shares, kept, strict=True) if share >= REACHED > part]
-    claim = "CH of K-means on the projections measures how good the CCA subspaces are."
     numbers = (
         f"of {len(shares)} private points, {len(misled)} reach 95% of the non-private separation without 95% of its "
     )
     numbers += "correlation" + (f" (as little as {100 * min(part for _, part in misled):.0f}%)" if misled else "")
     agreed = [not (share >= REACHED > part) for share, part in zip(shares, kept, strict=True) if share >= REACHED]
-    return Verdict(claim, where, outcome_of(sum(agreed), len(agreed)), numbers)
+    return Verdict(_MEASURES, where, outcome_of(sum(agreed), len(agreed)), numbers)
 
 
 def index_grows(rows: Results, where: str) -> Verdict:

@@ -97,7 +97,7 @@ def judging(method: Method) -> Method:
 
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         answer = method.fit(task_, epsilon, seed)
-        return MethodResult(judged(answer.result, task_), answer.verified_epsilon)
+        return MethodResult(judged(answer.result, task_), answer.verified_epsilon, answer.guarantee)
 
     return Method(method.curve, method.calibration, fit)
 
@@ -137,7 +137,7 @@ def _by_protocol(chosen: Callable[[Task], Sites], protocol: Callable[[Task], Pro
     def fit(task_: Task, epsilon: float, seed: int) -> MethodResult:
         made = protocol(task_)
         directions, model = _fitted(chosen(task_), made, task_, epsilon, seed)
-        return MethodResult(judged(directions, task_), model.guarantee_.epsilon if made.adds_noise else None)
+        return MethodResult(judged(directions, task_), guarantee=model.guarantee_ if made.adds_noise else None)
 
     return fit
 

@@ -30,18 +30,30 @@ def simulation(
     run: int,
     n_burn_in: int,
     n_draws: int,
+    thin: int,
     attack: bool,
 ) -> list[Row]:
     """Return the rows of one simulated data set; ``along`` is the horizontal coordinate, "n" or "n_factors"."""
     subjects = prepared.simulated(n, n_features, run)
-    model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)
+    model, errors = prepared.fit(
+        subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run, thin=thin
+    )
     panel = f"simulated, p = {n_features:,}" + ("" if along == "n" else f", n = {n}")
     x = float(n if along == "n" else int(n_factors))
     return _rows(model, errors, prepared.covered(model, subjects), panel=panel, x=x, run=run, attack=attack)
 
 
 def connectivity(
-    data: DataFolder, *, n: int, n_factors: int, run: int, every: int, n_burn_in: int, n_draws: int, attack: bool
+    data: DataFolder,
+    *,
+    n: int,
+    n_factors: int,
+    run: int,
+    every: int,
+    n_burn_in: int,
+    n_draws: int,
+    thin: int,
+    attack: bool,
 ) -> list[Row]:
     """Return the rows of one split of ABIDE (each ``every``-th connection), or of simulated subjects."""
     if data.has(prepared.CONNECTIVITY) and data.has(prepared.PHENOTYPES):
@@ -49,7 +61,9 @@ def connectivity(
         name = f"ABIDE (for PNC): age from {subjects.X.shape[1]:,} connections"
     else:
         subjects, name = prepared.simulated(n, 2_000, run), "simulated in place of PNC and ABIDE"
-    model, errors = prepared.fit(subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run)
+    model, errors = prepared.fit(
+        subjects, n_factors, n_burn_in=n_burn_in, n_draws=n_draws, n_chains=1, seed=run, thin=thin
+    )
     shares = prepared.covered(model, subjects)
     return _rows(model, errors, shares, panel=f"{name}, n = {n}", x=float(n_factors), run=run, attack=attack)
 

@@ -32,7 +32,7 @@ def _number_cells(setting: RunSetting) -> list[Cell]:
 def _connectivity_cells(setting: RunSetting) -> list[Cell]:
     # 49 subjects and 8 to 25 factors as in the paper, and 30 factors in addition.
     numbers = setting.choose((8, 18, 25, 30), (8, 10, 12, 14, 16, 18, 20, 22, 25, 30))
-    chain = {"n_burn_in": setting.choose(40, 400), "n_draws": setting.choose(40, 200), "every": setting.choose(3, 1)}
+    chain = {**_chain(setting, quick=(40, 40, 1)), "every": setting.choose(3, 1)}
     return [
         Cell(
             connectivity,
@@ -44,8 +44,13 @@ def _connectivity_cells(setting: RunSetting) -> list[Cell]:
     ]
 
 
-def _chain(setting: RunSetting) -> dict[str, int]:
-    return {"n_burn_in": setting.choose(100, 400), "n_draws": setting.choose(60, 200)}
+def _chain(setting: RunSetting, quick: tuple[int, int, int] = (100, 60, 1)) -> dict[str, int]:
+    """Return the sweeps: in full runs the paper's 20,000, of them 5,000 before the first draw.
+
+    A cell of 200 people and 10,000 features then takes four minutes, one of the brain data 80 seconds.
+    """
+    n_burn_in, n_draws, thin = setting.choose(quick, (5_000, 500, 30))
+    return {"n_burn_in": n_burn_in, "n_draws": n_draws, "thin": thin}
 
 
 BY_SIZE = Work(_size_cells, draw_size, judge_size)

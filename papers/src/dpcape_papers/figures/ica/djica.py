@@ -67,7 +67,8 @@ def _row(
     delta = {NON_PRIVATE: None, PUBLISHED: 0.0, VERIFIED: DELTA}[curve.calibration]
     return row(
         panel=panel, curve=curve.name, calibration=curve.calibration, x=epsilon, measure=measure, value=value, run=run,
-        delta=delta, claimed_epsilon=result.claimed, verified_epsilon=result.verified, **more,
+        delta=delta, claimed_epsilon=result.claimed, verified_epsilon=result.verified,
+        guarantee=result.guarantee, **more,
     )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def judge_independence(results: Results) -> list[Verdict]:
     fall = trend(rows, _PUBLISHED, _SMALLER)
     return [
         Verdict("At epsilon 1 the components are almost as independent as without noise", "DP-djICA paper, section IV",
-                as_good([all(near)]), text, needs_size=True),
+                as_good([all(near)]), text),
         Verdict("Independence falls sharply at smaller epsilon", "DP-djICA paper, section IV", fall.outcome,
                 f"Off-diagonal correlation from epsilon 0.1 to 1: {fall}."),
         *_private(results),

@@ -15,7 +15,7 @@ from dpcape.metrics import gain_index
 from dpcape_papers.experiments.curves import COLOURS, Look, draw_curves, legend_below, true_epsilon_lines
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import Cell, RunSetting
-from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, row
+from dpcape_papers.experiments.results import EXACT, NON_PRIVATE, PUBLISHED, VERIFIED, Results, Row, Value, row
 from dpcape_papers.figures.ica.methods import (
     Found,
     cape_djica_found,
@@ -139,8 +139,8 @@ def _overall_rows(frame: _Frame, epsilon: float, totals: DjicaComparison) -> lis
     values = {
         (CLAIMED, PUBLISHED): totals.claimed_epsilon,
         (MOMENTS, PUBLISHED): totals.claimed_moments,
-        (TIME_POINT, VERIFIED): totals.verified_epsilon,
-        (PERSON, VERIFIED): totals.verified_subject,
+        (TIME_POINT, EXACT): totals.verified_epsilon,
+        (PERSON, EXACT): totals.verified_subject,
     }
     return [
         _row(frame, curve, kind, epsilon, OVERALL, value)
@@ -161,6 +161,7 @@ def _row(
         value=value,
         claimed_epsilon=None if found is None else found.claimed,
         verified_epsilon=None if found is None else found.verified,
+        guarantee=None if found is None else found.guarantee,
         delta=delta,
         asked_epsilon=epsilon,
         **frame,

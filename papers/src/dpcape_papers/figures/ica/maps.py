@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.privacy.gaussian import epsilon_of, mu_of
+from dpcape.guarantee.guarantee import Guarantee
 from dpcape.metrics import matched_correlations
 from dpcape.report.map_plots import matched_maps, plot_maps
 from dpcape_papers.experiments.data import DataFolder
@@ -43,6 +44,7 @@ class _Frame(TypedDict):
     calibration: str
     claimed_epsilon: float | None
     verified_epsilon: float | None
+    guarantee: Guarantee | None
     delta: float | None
     run: int
     asked_epsilon: float | None
@@ -77,6 +79,7 @@ def compute(
             "calibration": kind,
             "claimed_epsilon": result.claimed,
             "verified_epsilon": result.verified,
+            "guarantee": result.guarantee,
             "delta": None if result.claimed is None else DELTA,
             "run": run,
             "asked_epsilon": epsilon,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import UtilityWarning
+from dpcape.guarantee.guarantee import Guarantee
 from dpcape.postprocessing.eigen import top_eigen
 from dpcape_papers.figures.ica.series import N_COLLUDING, N_SITES, Arrays, PeopleSeries
 from dpcape_papers.published.ica import DjicaComparison, cape_djica, clipped_infomax, dp_djica
@@ -21,12 +22,13 @@ from dpcape_papers.published.regression import classical_multiplier
 
 @dataclass(frozen=True)
 class Found:
-    """An unmixing matrix and its maps, with the claimed and the real epsilon per time point."""
+    """An unmixing matrix and its maps, with the claimed and the real epsilon per time point, and the guarantee."""
 
     unmixing: FloatArray
     mixing: FloatArray
     claimed: float | None = None
     verified: float | None = None
+    guarantee: Guarantee | None = None
 
 
 def djica(series: PeopleSeries, n_components: int, *, n_iter: int) -> Found:
@@ -85,6 +87,8 @@ def dp_djica_found(
         n_iter=n_iter,
         rng=np.random.default_rng(seed),  # protects nothing
         learning_rate=1.0,
+        # As printed a round adds up the gradients of all records, which diverges from any rate that small sets need.
+        step="mean",
     )
     unmixing = np.asarray(found.unmixing, dtype=np.float64)
     mixing = np.linalg.pinv(unmixing).astype(np.float64)
@@ -118,8 +122,9 @@ def joint_ica(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         model.fit(federation)
-    epsilons = (None, None) if scheme == "exact" else (epsilon, model.guarantee_.epsilon)
-    return Found(model.unmixing_, model.mixing_, *epsilons)
+    if scheme == "exact":
+        return Found(model.unmixing_, model.mixing_)
+    return Found(model.unmixing_, model.mixing_, epsilon, model.guarantee_.epsilon, model.guarantee_)
 
 
 def _infomax(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape_papers.experiments.experiment import Outcome, Verdict
-from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, VERIFIED, Results, number
+from dpcape_papers.experiments.results import EXACT, NON_PRIVATE, PUBLISHED, VERIFIED, Results, number
 from dpcape_papers.figures.ica import gain
 from dpcape_papers.verdicts import (
     Curve,
@@ -135,7 +135,7 @@ def _small(results: Results, where: str) -> Verdict:
 
 def _overall_falls(totals: Results) -> Verdict:
     """Judge by the ends: these epsilons are computed, so chance plays no part."""
-    found = trend(totals, Curve(gain.TIME_POINT, VERIFIED), OVERALL)
+    found = trend(totals, Curve(gain.TIME_POINT, EXACT), OVERALL)
     claim = "More people give a smaller overall epsilon at the same epsilon per round"
     text = f"Real epsilon of a time point: {found}; the noise is proportional to 1/N, so N cancels."
     outcome = outcome_of(found.ends.better, found.ends.n)

@@ -34,7 +34,7 @@ def _federation(sites: Mapping[str, FloatArray], protocol: Protocol, seed: int) 
 def _fitted(sites: Mapping[str, FloatArray], protocol: Protocol, task: Task, epsilon: float, seed: int) -> MethodResult:
     model = PCA(n_components=task.options["n_components"], epsilon=epsilon, delta=task.delta, center=False)
     model.fit(_federation(sites, protocol, seed))
-    return MethodResult(model.components_, model.guarantee_.epsilon if protocol.adds_noise else None)
+    return MethodResult(model.components_, guarantee=model.guarantee_ if protocol.adds_noise else None)
 
 
 def _pooled(task: Task) -> dict[str, FloatArray]:
@@ -64,13 +64,14 @@ def _cape(task: Task) -> Protocol:
 
 def _dpdis_verified(task: Task, epsilon: float, seed: int) -> MethodResult:
     """Release each site's moment with independent noise, then compute directions as published."""
-    noisy, real = [], 0.0
+    noisy, guarantees = [], []
     for index, (name, held) in enumerate(task.sites.items()):
         alone = _federation({name: held}, Independent(), 1000 * seed + index)
         private = alone.allow(epsilon, task.delta)
         noisy.append(np.asarray(private.mean(second_moment(alone.facts))))
-        real = max(real, private.guarantee().epsilon)
-    return MethodResult(published.dpdis_pca(noisy, task.options["n_components"]), real)
+        guarantees.append(private.guarantee())
+    weakest = max(guarantees, key=lambda one: one.epsilon)
+    return MethodResult(published.dpdis_pca(noisy, task.options["n_components"]), guarantee=weakest)
 
 
 def _moments(task: Task) -> list[FloatArray]:

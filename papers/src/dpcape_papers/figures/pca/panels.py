@@ -54,6 +54,11 @@ PANELS = (
 _COMPONENTS = {"Synthetic": 50, "MNIST": 50, "Covertype": 10}
 
 
+def n_components(panel: PcaPanel) -> int:
+    """Return K; the figure's panel h was run with 10, where the text has 50."""
+    return 10 if panel.letter == "h" else _COMPONENTS[panel.dataset]
+
+
 def cells(setting: RunSetting) -> list[Cell]:
     """Return a cell per panel and run; for MNIST at full size, a cell per point."""
     found = []
@@ -75,7 +80,7 @@ def _cell(letter: str, run: int, points: Sequence[float], quick: bool) -> Cell:
         "letter": letter,
         "run": run,
         "points": list(points),
-        "n_components": 25 if small else _COMPONENTS[panel.dataset],
+        "n_components": 25 if small else n_components(panel),
         "side": 14 if small else 28,
     }
     return Cell(compute, options, files=[FILES[panel.dataset]] if panel.dataset in FILES else [])

@@ -78,7 +78,7 @@ def _released(task: Task, epsilon: float, seed: int, sites: Sites, protocol: Pro
         model = LinearRegression(
             epsilon=epsilon, delta=task.delta, purpose="prediction", n_iter=0, fit_intercept=False
         ).fit(federation)
-    return MethodResult(model.coef_, model.guarantee_.epsilon)
+    return MethodResult(model.coef_, guarantee=model.guarantee_)
 
 
 def _verified_pooled(task: Task, epsilon: float, seed: int) -> MethodResult:

@@ -125,7 +125,7 @@ def _verified(scheme: str) -> Method:
             warnings.simplefilter("ignore", UtilityWarning)
             model = model_of(task, epsilon).fit(federation)
         found = model.topics_ if isinstance(model, TopicModel) else model.means_
-        return MethodResult(found, model.guarantee_.epsilon)
+        return MethodResult(found, guarantee=model.guarantee_)
 
     return Method(scheme, VERIFIED, fit)
 

@@ -1,0 +1,72 @@
+"""The full run: one file per cell, resumed where it stopped, compared with the papers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dpcape_papers.commands import reproduce
+from dpcape_papers.experiments import full, registry
+from dpcape_papers.experiments.data import DataFolder
+from dpcape_papers.experiments.experiment import RunSetting
+from dpcape_papers.experiments.replica import paper_points
+from dpcape_papers.experiments.results import number
+from dpcape_papers.experiments.stored import load
+
+SHARED = DataFolder(Path(os.environ["DPCAPE_DATA"]) if os.environ.get("DPCAPE_DATA") else None)
+GIVEN = pytest.mark.skipif(not SHARED.has("authors/figures/fig8.3.csv"), reason="the authors' numbers are not given")
+
+
+def cells(folder: Path, *names: str, runs: int = 2) -> list[full.FullCell]:
+    chosen = [registry.experiments()[name] for name in names]
+    return full.full_cells(chosen, RunSetting(quick=False, data=SHARED, runs=runs), folder)
+
+
+@GIVEN
+def test_every_plotted_point_of_known_curves_has_a_cell(tmp_path: Path) -> None:
+    found = cells(tmp_path, *registry.experiments(), runs=1)
+    assert len({one.path for one in found}) == len(found)
+    figures = {one.figure for one in found}
+    assert figures == {"3.5", "4.1", "5.1", "5.2", "5.3", "7.1", "7.2", "8.1", "8.2", "8.3"}
+    many = cells(tmp_path, *registry.experiments(), runs=10)
+    assert len(many) == 10 * len(found)
+    assert [full._run(one.cell) for one in many[: len(found)]] == [0] * len(found)
+
+
+@GIVEN
+def test_a_cell_is_stored_once_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, second) = (
+        one for one in cells(tmp_path / "cells", "dissertation-8.3") if one.cell.options["panel"] == "top-1"
+    )
+    assert [one.path.name for one in full.run_full([first], SHARED, 1)] == ["top-1-run0.json"]
+    kept = json.loads(first.path.read_text())
+    assert kept["commit"]
+    assert set(kept["data"]) == {"authors/data/fm_synth20.npz"}
+    assert list(full.run_full([first], SHARED, 1)) == []
+    # Other options, or another file of data, are another cell.
+    assert not full.is_stored(second, SHARED)
+    monkeypatch.setattr(DataFolder, "digest", lambda self, name: "another digest")
+    assert not full.is_stored(first, SHARED)
+    rows, commits = full.stored_rows("8.3", tmp_path / "cells")
+    assert commits == {kept["commit"]}
+    (path,) = full.summarise([registry.experiments()["dissertation-8.3"]], tmp_path / "cells")
+    assert path == tmp_path / "dissertation-8.3.csv"
+    assert {point.n_runs for point in load("dissertation-8.3", tmp_path)} == {1}
+    replica = registry.experiments()["dissertation-8.3"].replica
+    assert replica is not None
+    shown = [one for one in paper_points(SHARED, replica()) if one.panel == "top-1"]
+    stored = {(r["curve"], number(r, "x")) for r in rows}
+    assert {(one.curve, one.x) for one in shown} <= stored
+
+
+@GIVEN
+def test_the_command_says_what_is_stored(tmp_path: Path) -> None:
+    words = ["dissertation-8.3", "--stored", "--store", str(tmp_path), "--data", str(SHARED.path)]
+    shown = CliRunner().invoke(reproduce, words, catch_exceptions=False)
+    assert shown.exit_code == 0
+    assert "0 of 120 cells are stored" in shown.stdout
+    assert "not compared" in shown.stdout

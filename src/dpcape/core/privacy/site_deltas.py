@@ -1,0 +1,66 @@
+"""A delta for every site (dissertation, section 3.3.7), restated at one delta for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.privacy.gaussian import epsilon_of, mu_of
+from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, printed_epsilon, tail_reserve
+
+# Shares by which mu is lowered until the reserve for integer noise fits into the site's own pair as well.
+_LOWERED = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], float]:
+    """Return epsilons for all sites at the smallest of their deltas, which give every site its own pair.
+
+    A Gaussian release has one mu, which determines epsilon at every delta: a site that asks for (1, 1e-4) and is given
+    the epsilon of the same mu at 1e-6 has both. The reserve for integer noise is counted at the site's own delta.
+
+    Parameters
+    ----------
+    pairs : mapping
+        Epsilon and delta of every site.
+
+    Examples
+    --------
+    >>> from dpcape.core.privacy import at_one_delta
+    >>> epsilon, delta = at_one_delta({"lyon": (1.0, 1e-6), "oslo": (1.0, 1e-4)})
+    >>> delta, {site: round(value, 3) for site, value in epsilon.items()}
+    (1e-06, {'lyon': 1.0, 'oslo': 1.357})
+
+    Pass both to an analysis: ``PCA(3, epsilon=epsilon, delta=delta)``.
+    """
+    if not pairs:
+        raise InvalidParameter("pairs is empty. Give an epsilon and a delta per site, such as {'lyon': (1.0, 1e-6)}.")
+    for site, (epsilon, delta) in pairs.items():
+        if not epsilon > 0 or not 0 < delta < 1:
+            raise InvalidParameter(
+                f"The pair of {site!r} must be an epsilon above 0 and a delta between 0 and 1; got ({epsilon}, "
+                f"{delta}). Write for example (1.0, 1e-6)."
+            )
+    least = min(delta for _, delta in pairs.values())
+    return {site: _restated(*pair, least) for site, pair in pairs.items()}, least
+
+
+def _restated(epsilon: float, delta: float, least: float) -> float:
+    """Return the epsilon at ``least`` whose noise is private for (epsilon, delta) as well."""
+    if delta == least:
+        return epsilon
+    mu = mu_of(epsilon, delta)
+    for lowered in _LOWERED:
+        found = epsilon_of(least, mu * (1 - lowered))
+        if own_epsilon(found, least, delta) <= epsilon:
+            return found
+    raise InvalidParameter(
+        f"({epsilon}, {delta}) must be restated at delta {least}, and cannot be. Ask for a larger epsilon, or deltas "
+        "that differ less."
+    )
+
+
+def own_epsilon(epsilon: float, delta: float, own_delta: float) -> float:
+    """Return the epsilon at ``own_delta`` of noise that was calibrated to (epsilon, delta), integer noise counted."""
+    gap = epsilon_reserve(epsilon)
+    mu = mu_of(epsilon - gap, delta * (1 - DELTA_RESERVE))
+    return printed_epsilon(own_delta, mu, gap=gap, tail=tail_reserve(delta))
