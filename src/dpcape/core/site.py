@@ -300,6 +300,7 @@ class Site:
             gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
         else:
             mu, gap, tail = math.inf, 0.0, 0.0
+        # The number is the study's or the steward's; the longest series is what the site finds.
         unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
         return Charge(
             allowance=terms.allowance,
@@ -309,6 +310,7 @@ class Site:
             n_releases=len(terms.shares),
             unit=unit,
             terms=terms.digest().hex(),
+            longest=getattr(self._records, "longest_series", 0),
         )
 
 
