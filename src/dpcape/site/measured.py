@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcape.core.errors import DpcapeError, UtilityWarning
-from dpcape.records.readers.files import data_files, open_file
 from dpcape.study.study import Study
 
 # By study and state of the files: the page asks each time it is shown.
@@ -34,6 +33,8 @@ def measured(study: Study, path: Path, rows_per_subject: int | None) -> Measured
     rows_per_subject : int or None
         What the steward states of it.
     """
+    from dpcape.records.readers.files import data_files, open_file
+
     try:
         state = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in data_files(path))
         key = (study.digest(), str(path), rows_per_subject, state)
