@@ -19,6 +19,7 @@ from dpcape.core.messages import decode_from_site, decode_to_site, encode
 from dpcape.core.privacy.calibration import plan_release
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.core.protocols.secure_session import EPOCH_ROUNDS
+from dpcape.core.secure_sum.aggregate import RecoverRound
 from dpcape.core.statistic import Statistic
 from dpcape.site.in_process import InProcess
 from dpcape.statistics.moments import first_moments, second_moment
@@ -75,6 +76,13 @@ def finished(protocol: Protocol, losses: list[Loss] | None = None) -> tuple[Losi
 # Different requests to different sites: the victim would count on cover that is not there.
 
 
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attacker's coordinator goes on with sites that did not sign what it was to ask them."""
+    monkeypatch.setattr(RecoverRound, "relies_on", lambda *_: True)
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("protocol", [CAPE, SUM], ids=lambda p: p.name)
 def test_sites_asked_for_different_statistics_do_not_open(protocol: Protocol) -> None:
     """Three columns: first moments and second moment both have length six, but other scales."""
@@ -103,6 +111,7 @@ def test_sites_asked_for_different_statistics_do_not_open(protocol: Protocol) ->
     assert isinstance(say(line, VICTIM, unmask, private._terms.allowance), m.Refused)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_sites_told_different_sums_do_not_open() -> None:
     def lie(site: str, message: m.ToSite) -> m.ToSite:
         if site == VICTIM and isinstance(message, m.Submit):

@@ -381,6 +381,18 @@ def test_an_agreement_is_not_tried_again_with_another_request(deviating: Any) ->
         coordinator.ask(lambda _: m.Draw(request=other, attempt=1, roster=SITES), m.Vector, (VICTIM,))
 
 
+@pytest.mark.parametrize("same", [1, True], ids=["whole number", "truth value"])
+def test_values_that_python_takes_for_equal_are_another_request(deviating: Any, same: object) -> None:
+    """The digest of what was drawn for must be that of what is computed."""
+    coordinator = deviating()
+    request = asked(coordinator.private, centred_moments(coordinator.private._federation.facts, mean_weight=1.0))
+    coordinator.sum_of_draws(dict.fromkeys(SITES, request))
+    other = msgspec.structs.replace(request, public={"mean_weight": same})
+    assert other == request
+    with pytest.raises(ProtocolError, match="statistic differs"):
+        coordinator.ask(lambda _: m.Draw(request=other, attempt=1, roster=SITES), m.Vector, (VICTIM,))
+
+
 def checks_of(coordinator: Deviating, request: m.Request) -> tuple[dict[str, m.CheckDealt], bytes]:
     boxes, root = coordinator.role._deal(request, request.plan, coordinator.size)
     return {site: m.CheckDealt(request=request, box=box) for site, box in boxes.items()}, root

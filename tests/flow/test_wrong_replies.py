@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,7 +22,7 @@ from dpcape.site.in_process import InProcess
 from dpcape.statistics.moments import second_moment
 from dpcape.transport.transport import Transport
 
-from .lines import LosingLine, example_rows
+from .lines import LosingLine, Loss, example_rows
 
 FOUR = example_rows(4)
 NAMES = tuple(FOUR)
@@ -107,6 +108,57 @@ def test_a_refusal_is_raised_with_its_kind_and_its_site() -> None:
         assert type(caught.value).__name__ == expected
 
 
+# A wrong signature of what a vector relied on.
+
+
+LOST = Loss(NAMES[-1], "Submit", after=True)
+
+
+class Hostile:
+    """Answers as a site does, but signs wrongly what its vector relied on, and vanishes after that."""
+
+    def __init__(self, signature: object) -> None:
+        self._signature = signature
+        self.has_vanished = False
+
+    def __call__(self, message: m.ToSite, reply: m.FromSite) -> m.FromSite:
+        if isinstance(message, m.Submit):
+            assert isinstance(reply, m.Vector)
+            self.has_vanished = True
+            return msgspec.structs.replace(reply, relied_on=self._signature)
+        return reply
+
+
+class VanishingLine(LyingLine):
+    def __init__(self, inner: InProcess, change: Hostile) -> None:
+        super().__init__(inner, change)
+        self._hostile = change
+
+    def ask(self, messages_by_site: Mapping[str, bytes], deadline: float | None) -> Any:
+        if not self._hostile.has_vanished:
+            return super().ask(messages_by_site, deadline)
+        rest = {site: data for site, data in messages_by_site.items() if site != NAMES[-1]}
+        replies, missing = super().ask(rest, deadline)
+        return replies, (*missing, *(set(messages_by_site) - set(rest)))
+
+
+@pytest.mark.parametrize("protocol", [Cape(n_colluding=0, minimum_sites=3), SecureSum(n_colluding=0, minimum_sites=3)])
+@pytest.mark.parametrize("signature", [b"", bytes(64), msgspec.UNSET], ids=["empty", "wrong", "none"])
+def test_a_site_that_signs_wrongly_and_vanishes_does_not_cost_the_others_their_release(
+    protocol: Protocol, signature: object
+) -> None:
+    """Four sites, three of which must finish. It is as if the site had been lost before its vector came."""
+    means, lines = [], []
+    for make in (lambda inner: VanishingLine(inner, Hostile(signature)), lambda inner: LosingLine(inner, [LOST])):
+        lines.append(make(in_process({name: rows(table, bound=1.0) for name, table in FOUR.items()}, noise=Replay(2))))
+        federation = Federation(lines[-1], protocol=protocol)
+        private = federation.allow(1.0, 1e-5)
+        means.append(private.mean(second_moment(federation.facts)))
+        assert private.releases[-1].survivors == NAMES[:3]
+        assert all(lines[-1].inner.site(name).ledger.charges for name in NAMES[:3])
+    np.testing.assert_array_equal(*means)
+
+
 # The agreed sum at a site.
 
 
@@ -123,8 +175,6 @@ def test_a_roster_other_than_that_of_the_draw_is_refused() -> None:
 
 
 def _submit_changed(change: Callable[[m.Submit], dict[str, Any]]) -> str:
-    import msgspec
-
     class Changing(LosingLine):
         def ask(self, messages_by_site: Mapping[str, bytes], deadline: float | None) -> Any:
             changed = {}

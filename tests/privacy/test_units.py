@@ -36,7 +36,7 @@ def exact(mu: float, unit: Unit) -> Charge:
 @law
 @given(mus, ks)
 def test_a_record_counts_k_times_in_mu_per_subject(mu: float, k: int) -> None:
-    found = spent_epsilon([exact(mu, Unit("record", k))], DELTA, Unit("subject"))
+    found = spent_epsilon([exact(mu, Unit("record"))], DELTA, Unit("subject", k))
     assert found == spent_epsilon([exact(mu * k, Unit("subject"))], DELTA, Unit("subject"))
     wanted = epsilon_of(DELTA, k * mu)
     # Beyond the range of the proof for integer noise the ledger claims nothing.
@@ -69,7 +69,9 @@ def test_composition_is_exact_and_only_grows(parts: list[tuple[float, Unit]], ce
 def test_conversion_of_one_unit_to_another() -> None:
     assert Unit("record", 250).factor(Unit("subject", 250)) == 250
     assert Unit("record").factor(Unit("subject", 250)) == 250
-    assert Unit("record", 250).factor(Unit("subject")) == 250
+    assert Unit("record", 1).factor(Unit("subject", 250)) == 250
+    with pytest.raises(LedgerRefused, match="steward has stated no number"):
+        Unit("record", 250).factor(Unit("subject"))
     # A number that was corrected upwards counts for earlier charges; a lowered one does not lower them.
     assert Unit("record", 100).factor(Unit("subject", 250)) == 250
     assert Unit("record", 250).factor(Unit("subject", 100)) == 250
@@ -93,15 +95,15 @@ def test_a_unit_without_meaning_is_refused(wrong: tuple[str, object]) -> None:
 
 def test_unknown_number_of_records_with_mixed_units_is_refused() -> None:
     book = Ledger(epsilon=5.0, delta=DELTA, per="subject")
-    with pytest.raises(LedgerRefused, match=r"number of records per subject is not stated\. .*rows_per_subject"):
-        book.charge(charge(0.1, Unit("record")))
+    # A number that comes with the charge is the study's, and does not take the place of the ledger's own.
+    for unit in (Unit("record"), Unit("record", 1), Unit("record", 4)):
+        with pytest.raises(LedgerRefused, match=r"stated no number.*Ledger\(rows_per_subject=K\)"):
+            book.charge(charge(0.1, unit))
     assert book.charges == []
-    book.charge(charge(0.1, Unit("record", 4)))
-    assert book.spent() == pytest.approx(epsilon_of(DELTA, 0.4), rel=1e-5)
     stated = Ledger(epsilon=5.0, delta=DELTA, per="subject", rows_per_subject=4)
     stated.charge(charge(0.1, Unit("record")))
     assert stated.charges[0].unit == Unit("record", 4)
-    assert stated.spent() == book.spent()
+    assert stated.spent() == pytest.approx(epsilon_of(DELTA, 0.4), rel=1e-5)
 
 
 @pytest.mark.parametrize(("by_charge", "by_ceiling"), [(6, 4), (4, 6)])
@@ -150,7 +152,7 @@ def held(unit: str, rows_per_subject: int | None = 5) -> dict[str, object]:
 
 
 def test_a_site_charges_in_the_unit_of_its_records() -> None:
-    book = Ledger(epsilon=60.0, delta=DELTA, per="subject")
+    book = Ledger(epsilon=60.0, delta=DELTA, per="subject", rows_per_subject=4)
     federation = Federation(in_process(held("record"), ledgers={"lyon": book}), protocol=Independent())
     federation.allow(1.0, DELTA).mean(second_moment(federation.facts))
     assert book.charges[0].unit == Unit("record", 5)
@@ -158,13 +160,25 @@ def test_a_site_charges_in_the_unit_of_its_records() -> None:
     assert Ledger(charges=book.charges).spent(DELTA) == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.parametrize("ceiling", [{"epsilon": 60.0, "delta": DELTA}, {}], ids=["ceiling", "no ceiling"])
+@pytest.mark.parametrize("by_study", [None, 1, 4, 250])
+def test_a_number_below_the_longest_series_is_refused_in_process(ceiling: dict[str, float], by_study: int) -> None:
+    """Series of four records, a ledger that states three: whatever a study states, nothing is charged or released."""
+    book = Ledger(**ceiling, per="subject", rows_per_subject=3)
+    federation = Federation(in_process(held("record", by_study), ledgers={"lyon": book}), protocol=Independent())
+    with pytest.raises(LedgerRefused, match="fewer than the longest series has") as refused:
+        federation.allow(1.0, DELTA)
+    assert "4" not in str(refused.value)
+    assert book.charges == []
+
+
 def test_a_site_refuses_to_count_what_it_cannot() -> None:
     book = Ledger(epsilon=60.0, delta=DELTA, per="subject")
     federation = Federation(in_process(held("record", None), ledgers={"lyon": book}), protocol=Independent())
-    with pytest.raises(LedgerRefused, match="not stated"):
+    with pytest.raises(LedgerRefused, match="stated no number"):
         federation.allow(1.0, DELTA)
     table = rows(np.full((50, 3), 0.1), bound=1.0)
     federation = Federation(in_process({"lyon": table}, ledgers={"lyon": book}), protocol=Independent())
-    with pytest.raises(LedgerRefused, match="not stated"):
+    with pytest.raises(LedgerRefused, match="stated no number"):
         Mean(epsilon=1.0, delta=DELTA).fit(federation)
     assert book.charges == []

@@ -63,6 +63,15 @@ def place(tmp_path: Path) -> SiteFolder:
     return made
 
 
+@pytest.fixture
+def short(tmp_path: Path) -> SiteFolder:
+    """The same with series of four time points."""
+    np.save(tmp_path / "short.npy", 0.3 * np.random.default_rng(4).normal(size=(PEOPLE, 4, 3)))
+    made = SiteFolder.create(tmp_path / "lyon", name="lyon")
+    made.add_data("cohort", tmp_path / "short.npy", epsilon=2.0, delta=DELTA)
+    return made
+
+
 def typed(place: SiteFolder, *words: object) -> dict[str, Any]:
     found = CliRunner().invoke(main, ["site", *map(str, words), "--folder", str(place.path), "--json"])
     assert found.exit_code == 0, found.output
@@ -86,7 +95,7 @@ def test_two_studies_of_the_same_60_people(place: SiteFolder) -> None:
     assert state.spent("cohort", DELTA) == pytest.approx(1.47, abs=0.005)
     units = [entry.charge.unit for entry in state.charges]
     assert units == [Unit("record", POINTS), Unit("subject", POINTS)]
-    mus = [entry.charge.mu * entry.charge.unit.factor(Unit("subject")) for entry in state.charges]
+    mus = [entry.charge.mu * entry.charge.unit.factor(Unit("subject", POINTS)) for entry in state.charges]
     assert epsilon_of(DELTA, compose(mus)) == pytest.approx(2530, abs=1)
     # The same rows under a ceiling per person: beyond what is proved for integer noise, so without limit.
     place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject", POINTS)))
@@ -107,22 +116,84 @@ def test_a_ceiling_per_person_refuses_before_anything_is_read(place: SiteFolder)
 
 
 def test_unknown_k_is_refused_and_the_steward_sees_why(place: SiteFolder) -> None:
-    place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject")))
     asked = study("record", "points")
     place.approve(asked)
-    with pytest.raises(LedgerRefused, match="not stated"):
+    place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject")))
+    with pytest.raises(LedgerRefused, match="stated no number"):
         place.site_for(asked)
     seen = review(place, asked, "cohort")
     assert seen.after == math.inf
-    assert "not stated" in seen.refusal
-    assert "not stated" in review_text(place, asked, "cohort")
+    assert "stated no number" in seen.refusal
+    assert "stated no number" in " ".join(review_text(place, asked, "cohort").split())
     ledger = LedgerView.read(place)
-    assert any("not stated" in text for text in objections(place, ledger, asked, "cohort"))
+    assert any("stated no number" in text for text in objections(place, ledger, asked, "cohort"))
     # What the site refuses is not counted.
     assert spending(place, ledger, "cohort").committed == 0.0
-    # The study may state the number itself.
-    known = study("record", "known", rows=f"rows_per_subject = {POINTS}")
-    assert review(place, known, "cohort").refusal == ""
+    with pytest.raises(LedgerRefused, match=r"not approved\. .*--rows-per-subject K.* has 250 records"):
+        place.approve(asked)
+
+
+@pytest.mark.parametrize("by_study", [1, POINTS, 1000])
+def test_the_number_is_the_stewards_whatever_a_study_states(place: SiteFolder, by_study: int) -> None:
+    """A coordinator that states one record per subject would have 250 time points of a person counted as one."""
+    asked = study("record", rows=f"rows_per_subject = {by_study}")
+    place.approve(asked)
+    place.set_ceiling("cohort", Ceiling(1e6, DELTA, unit=Unit("subject")))
+    with pytest.raises(LedgerRefused, match="stated no number"):
+        place.site_for(asked)
+    seen = review(place, asked, "cohort")
+    assert (seen.after, seen.guarantee.unit) == (math.inf, "record")
+    assert "--rows-per-subject K" in seen.refusal
+    with pytest.raises(LedgerRefused, match="not approved"):
+        place.approve(asked)
+    assert place.state().charges == []
+
+
+def test_a_number_below_the_longest_series_is_refused_as_if_there_was_none(short: SiteFolder) -> None:
+    """Only texts for the steward name the longest series."""
+    asked = study("record", rows="rows_per_subject = 4")
+    short.approve(asked)
+    sent = set()
+    for stated in (None, 1, 3):
+        short.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", stated)))
+        with pytest.raises(LedgerRefused) as refused:
+            short.site_for(asked)
+        sent.add(str(refused.value))
+        seen = review(short, asked, "cohort")
+        assert "longest series of this data set has 4 records" in seen.refusal
+        assert seen.after == math.inf
+        with pytest.raises(LedgerRefused, match="has 4 records"):
+            short.approve(asked)
+    assert len(sent) == 1
+    assert not any(letter.isdigit() for letter in "".join(sent))
+    assert short.state().charges == []
+    short.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", 4)))
+    assert review(short, asked, "cohort").refusal == ""
+    short.approve(asked)
+    short.site_for(asked)
+
+
+def test_series_that_grow_after_an_approval_are_refused_before_a_charge(short: SiteFolder, tmp_path: Path) -> None:
+    short.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", 4)))
+    asked = study("record")
+    short.approve(asked)
+    np.save(tmp_path / "short.npy", 0.3 * np.random.default_rng(4).normal(size=(PEOPLE, 5, 3)))
+    with pytest.raises(LedgerRefused, match="fewer than the longest series has"):
+        short.site_for(asked)
+    assert short.state().charges == []
+
+
+def test_a_ledger_that_relied_on_a_studys_number_can_be_shown_and_corrected(place: SiteFolder) -> None:
+    """Ceilings per subject without a number may have taken charges that a study's own number was counted for."""
+    asked = study("record", rows="rows_per_subject = 1")
+    place.approve(asked)
+    place.ledger(asked, "cohort").charge(paid(asked, "one"))
+    unstated = Ceiling(2.0, DELTA, unit=Unit("subject")).row()
+    place.chain.append("ceiling", {"data": "cohort", **unstated}, check=lambda entries: None)
+    assert typed(place, "budget", "cohort")["spent"] == math.inf
+    assert "without limit</strong> of 2 spent" in shown(place).overview("")
+    assert "stated no number" in " ".join(review_text(place, asked, "cohort").split())
+    assert typed(place, "budget", "cohort", "--rows-per-subject", 3)["spent"] > 1
 
 
 def test_a_ceiling_per_subject_is_refused_over_charges_it_cannot_count(place: SiteFolder) -> None:
@@ -130,7 +201,7 @@ def test_a_ceiling_per_subject_is_refused_over_charges_it_cannot_count(place: Si
     place.approve(asked)
     place.ledger(asked, "cohort").charge(paid(asked, "one"))
     rows = place.chain.entries()
-    with pytest.raises(LedgerRefused, match="not stated"):
+    with pytest.raises(LedgerRefused, match="stated no number"):
         place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject")))
     assert place.chain.entries() == rows
     place.set_ceiling("cohort", Ceiling(2.0, DELTA, unit=Unit("subject", 3)))
@@ -138,32 +209,32 @@ def test_a_ceiling_per_subject_is_refused_over_charges_it_cannot_count(place: Si
     assert place.state().spent("cohort", DELTA) == pytest.approx(epsilon_of(DELTA, 3 * mu), rel=1e-4)
 
 
-def test_a_lowered_number_does_not_lower_earlier_charges(place: SiteFolder) -> None:
-    place.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 4)))
+def test_a_lowered_number_does_not_lower_earlier_charges(short: SiteFolder) -> None:
+    short.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 4)))
     asked = study("record")
-    place.approve(asked)
-    place.ledger(asked, "cohort").charge(paid(asked, "one"))
-    four = place.state().spent("cohort", DELTA)
-    assert place.state().charges[0].charge.unit == Unit("record", 4)
-    place.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 2)))
-    assert place.state().spent("cohort", DELTA) == four
-    place.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 5)))
-    assert place.state().spent("cohort", DELTA) > four
+    short.approve(asked)
+    short.ledger(asked, "cohort").charge(paid(asked, "one"))
+    four = short.state().spent("cohort", DELTA)
+    assert short.state().charges[0].charge.unit == Unit("record", 4)
+    short.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 2)))
+    assert short.state().spent("cohort", DELTA) == four
+    short.set_ceiling("cohort", Ceiling(9.0, DELTA, unit=Unit("subject", 5)))
+    assert short.state().spent("cohort", DELTA) > four
 
 
 @pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
-@pytest.mark.parametrize(("by_study", "by_ceiling"), [(6, 4), (4, 6)])
-def test_of_two_numbers_the_larger_counts(place: SiteFolder, by_study: int, by_ceiling: int) -> None:
+@pytest.mark.parametrize(("by_study", "by_ceiling"), [(6, 4), (3, 6), (1, 6)])
+def test_of_two_numbers_the_larger_counts(short: SiteFolder, by_study: int, by_ceiling: int) -> None:
     """A study per record whose number contradicts that of the ceiling, charged by the site that read the records."""
-    place.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", by_ceiling)))
+    short.set_ceiling("cohort", Ceiling(60.0, DELTA, unit=Unit("subject", by_ceiling)))
     asked = study("record", rows=f"rows_per_subject = {by_study}")
-    place.approve(asked)
-    line = InProcess({"lyon": place.site_for(asked)}, NoiseDealer(Identity.generate(), OsNoise()))
+    short.approve(asked)
+    line = InProcess({"lyon": short.site_for(asked)}, NoiseDealer(Identity.generate(), OsNoise()))
     federation = Federation(line, protocol=asked.protocol())
     asked.estimator().fit(federation)
-    charge = place.state().charges[0].charge
+    charge = short.state().charges[0].charge
     assert charge.unit == Unit("record", 6)
-    assert place.state().spent("cohort", DELTA) == pytest.approx(epsilon_of(DELTA, 6 * charge.mu), rel=1e-4)
+    assert short.state().spent("cohort", DELTA) == pytest.approx(epsilon_of(DELTA, 6 * charge.mu), rel=1e-4)
 
 
 def test_the_stated_number_is_enforced_when_records_are_read(place: SiteFolder) -> None:
@@ -239,16 +310,16 @@ def test_commands_say_and_set_per_what(place: SiteFolder, tmp_path: Path) -> Non
     assert "a subject owns up to 4 records, so its mu counts 4 times" in " ".join(seen["text"].split())
 
 
-def test_log_and_page_carry_the_unit(place: SiteFolder) -> None:
-    place.set_ceiling("cohort", Ceiling(40.0, DELTA, unit=Unit("subject", 6)))
+def test_log_and_page_carry_the_unit(short: SiteFolder) -> None:
+    short.set_ceiling("cohort", Ceiling(40.0, DELTA, unit=Unit("subject", 6)))
     asked = study("record", "points")
-    place.approve(asked)
-    place.ledger(asked, "cohort").charge(paid(asked, "one"))
-    mu = place.state().charges[0].charge.mu
-    logged = CliRunner().invoke(main, ["site", "log", "--folder", str(place.path)]).output
+    short.approve(asked)
+    short.ledger(asked, "cohort").charge(paid(asked, "one"))
+    mu = short.state().charges[0].charge.mu
+    logged = CliRunner().invoke(main, ["site", "log", "--folder", str(short.path)]).output
     assert "rows_per_subject 6" in logged
     assert "per subject (at most 6 records of each subject), today's ceiling 40" in logged
-    pages = shown(place)
+    pages = shown(short)
     assert "of 40 spent" in pages.overview("")
     assert "per subject" in pages.overview("")
     assert "at most 6" in pages.ceilings("")
@@ -258,7 +329,7 @@ def test_log_and_page_carry_the_unit(place: SiteFolder) -> None:
     form = pages.ceiling_form("cohort")
     assert '<option value="subject" selected>' in form
     assert 'name="rows_per_subject" inputmode="numeric" autocomplete="off" value="6"' in form
-    assert spending(place, LedgerView.read(place), "cohort").spent == pytest.approx(epsilon_of(DELTA, 6 * mu), rel=1e-4)
+    assert spending(short, LedgerView.read(short), "cohort").spent == pytest.approx(epsilon_of(DELTA, 6 * mu), rel=1e-4)
 
 
 def shown(place: SiteFolder) -> Pages:

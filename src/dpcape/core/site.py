@@ -43,7 +43,7 @@ from dpcape.core.privacy.ledger import Charge, Spending
 from dpcape.core.privacy.terms import Terms, check_terms, epsilon_reserve, tail_reserve
 from dpcape.core.privacy.unit import Unit
 from dpcape.core.protocols.protocol import Protocol as NoiseProtocol
-from dpcape.core.protocols.protocol import SiteContext, SiteRole, on_grid
+from dpcape.core.protocols.protocol import SiteContext, SiteRole, on_grid, request_digest
 from dpcape.core.protocols.registry import from_settings
 from dpcape.core.record_blocks import HeldRecords
 from dpcape.core.secure_sum.identity import Identity
@@ -300,6 +300,7 @@ class Site:
             gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
         else:
             mu, gap, tail = math.inf, 0.0, 0.0
+        # The number is the study's or the steward's; the longest series is what the site finds.
         unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
         return Charge(
             allowance=terms.allowance,
@@ -309,6 +310,7 @@ class Site:
             n_releases=len(terms.shares),
             unit=unit,
             terms=terms.digest().hex(),
+            longest=getattr(self._records, "longest_series", 0),
         )
 
 
@@ -320,7 +322,8 @@ class _Guarded:
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
         self._noise_plans = NoisePlans(terms, protocol)
-        self._begun: dict[int, tuple[Request, ReleaseNoise, AnyStatistic]] = {}
+        # By digest, as masks are bound: Python takes 1, 1.0 and True for equal, and NaN for different from itself.
+        self._begun: dict[int, tuple[bytes, ReleaseNoise, AnyStatistic]] = {}
         self.is_finished = False
         self.half: SiteRole = protocol.site_role(self)
 
@@ -339,7 +342,7 @@ class _Guarded:
             )
         if request.release in self._begun:
             known, plan, _ = self._begun[request.release]
-            if known != request:
+            if known != request_digest(request):
                 raise ProtocolError(
                     "The release was refused because its statistic differs from the one asked for under the "
                     "same number. Start a new run."
@@ -360,12 +363,13 @@ class _Guarded:
                 "The release was refused because the requested noise differs from this site's "
                 "calculation. Install the same dpcape version everywhere."
             )
-        self._begun = {request.release: (request, plan, statistic)}
+        self._begun = {request.release: (request_digest(request), plan, statistic)}
         return plan
 
     def size(self, request: Request) -> int:
-        begun = self._begun.get(request.release)
-        statistic = self._statistic(request) if begun is None or begun[0] != request else begun[2]
+        known, _, statistic = self._begun.get(request.release, (b"", None, None))
+        if statistic is None or known != request_digest(request):
+            statistic = self._statistic(request)
         return statistic.released_size
 
     def steps(self, request: Request) -> IntArray:

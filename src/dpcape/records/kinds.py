@@ -301,6 +301,8 @@ class Subjects(Records):
         """Public largest number of time points of a subject, if it was stated."""
         # Of unit "subject" these are the series that could be opened; the others contribute zero.
         self._series = tuple(series)
+        self.longest_series = max((features.n_rows for features in series), default=0)
+        """Largest number of time points of a subject here; it stays at the site."""
         self._ends = np.cumsum([features.n_rows for features in series])
 
     def each_subject(self) -> Iterator[FloatArray]:

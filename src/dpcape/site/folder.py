@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from dpcape.core.enclosed import Contributor
@@ -24,6 +25,7 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.files import NAME_RULE, is_name, write_private
 from dpcape.core.noise import NoiseSource, OsNoise
 from dpcape.core.peer_heads import PeerHeads
+from dpcape.core.privacy.ledger import Charge
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.core.site import Site
 from dpcape.core.statistic import AnyStatistic
@@ -42,6 +44,7 @@ from dpcape.site.ledger import (
     confirm,
 )
 from dpcape.site.lost_rows import lost_rows
+from dpcape.site.measured import longest_series, measured
 from dpcape.site.study_shelf import StudyShelf
 from dpcape.study.study import Study
 
@@ -187,7 +190,8 @@ class SiteFolder(StudyShelf, DataShelf):
         if data not in self.data_sets():
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
         # Refused here if what is charged cannot be counted per the new unit.
-        ceiling.spent(self.state().charges_of(data))
+        for charge in self.state().charges_of(data):
+            charge.unit.factor(ceiling.unit)
         self._append("ceiling", {"data": data, **ceiling.row()}, seen)
 
     def approve(self, study: Study, data: str | None = None, *, runs: int = 1, seen: int | None = None) -> None:
@@ -202,8 +206,10 @@ class SiteFolder(StudyShelf, DataShelf):
         chosen = "" if self.name == study.dealer else self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}. Write for example 1.")
-        # Finds out now, with the steward present, what the analysis will ask for.
+        # Finds out now, with the steward present, what the analysis will ask for, and whether it can be counted.
         ApprovedStudy(study)
+        if chosen:
+            self._require_counted(study, chosen)
         digest = self.keep(study)
         self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
@@ -251,10 +257,14 @@ class SiteFolder(StudyShelf, DataShelf):
         if missing:
             raise ProtocolError(f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it.")
         ledger = self.ledger(study, data)
+        charge = study.charge(self.name)
         if allowance not in state.releases:
-            ledger.check(study.charge(self.name))
+            ledger.check(charge)
         stated = state.unit_of(data).rows_per_subject
         records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
+        if allowance not in state.releases:
+            # Before the site answers anything: that a number is too small looks as if none was stated.
+            ledger.check(replace(charge, longest=longest_series(records)))
         site = Site(
             self.name,
             records,
@@ -299,6 +309,23 @@ class SiteFolder(StudyShelf, DataShelf):
             raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
         self.chain.accept(body, lost_rows(State.of(self.chain.rows_on_disk()), lost))
+
+    def real_charge(self, study: Study, data: str) -> Charge:
+        """Return the charge of a study with the length of the data set's longest series, where its ceiling needs it.
+
+        Data that cannot be read are left for later: a run checks the length before it charges.
+        """
+        charge, unit = study.charge(self.name), self.state().unit_of(data)
+        if study.data.kind != "subjects" or charge.unit.kind == "subject" or unit.kind == "record":
+            return charge
+        found = measured(study, Path(self.data_sets()[data]["path"]), unit.rows_per_subject)
+        return charge if found is None else replace(charge, longest=found.longest)
+
+    def _require_counted(self, study: Study, data: str) -> None:
+        """Refuse a study per record whose records per subject the ceiling does not state, or states too low."""
+        reason = self.state().ceilings[data].uncounted(self.real_charge(study, data))
+        if reason:
+            raise LedgerRefused(f"The study was not approved. {reason}")
 
     def _append(self, kind: str, body: RowBody, seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))

@@ -6,6 +6,7 @@ computed from the rows each time, inside the lock under which the next row is wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -38,12 +39,24 @@ class Ceiling:
             )
 
     def spent(self, charges: Sequence[Charge]) -> float:
-        """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit."""
-        return spent_epsilon(charges, self.delta, self.unit)
+        """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit.
+
+        Infinite if the ceiling does not state the number of records per subject that a charge per record needs.
+        """
+        return _spent(charges, self.delta, self.unit)
 
     def after(self, charges: Sequence[Charge], charge: Charge) -> float:
-        """Return the same with one more charge, counted as this data set's ceiling states."""
-        return self.spent([*charges, charge.stated(self.unit)])
+        """Return the same with one more charge; refused if charges cannot be counted per the ceiling's unit."""
+        return spent_epsilon([*charges, charge.stated(self.unit)], self.delta, self.unit)
+
+    def uncounted(self, charge: Charge) -> str:
+        """Say why a charge cannot be counted per the ceiling's unit, to the steward alone; empty if it can."""
+        try:
+            charge.stated(self.unit)
+        except LedgerRefused as error:
+            found = f" The longest series of this data set has {charge.longest} records: state at least that many."
+            return f"{error}{found if charge.longest else ''}"
+        return ""
 
     def row(self) -> RowBody:
         """Return the fields of a ledger's row."""
@@ -126,7 +139,7 @@ class State:
 
     def spent(self, data: str, delta: float, study: str | None = None) -> float:
         """Return the epsilon spent on a data set at ``delta``, per the unit of its ceiling."""
-        return spent_epsilon(self.charges_of(data, study), delta, self.unit_of(data))
+        return _spent(self.charges_of(data, study), delta, self.unit_of(data))
 
     def unit_of(self, data: str) -> Unit:
         """Return the unit of a data set's ceiling."""
@@ -227,7 +240,7 @@ class SiteLedger:
     -------
     A charge is on disk before :meth:`charge` returns, so before a record is read. Everything ever charged on the data
     set composes exactly (mu^2 adds) under the ceiling, all charges of this study under the ceiling per study. Charges
-    per record count with the number of records per subject under a ceiling per subject.
+    per record count with the number of records per subject under a ceiling per subject, which must state it.
     """
 
     def __init__(self, chain: HashChain, *, data: str, study: str) -> None:
@@ -392,6 +405,14 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
         raise LedgerRefused(
             "The decision was not saved because the ledger changed after you opened it. Reload, then decide."
         )
+
+
+def _spent(charges: Sequence[Charge], delta: float, unit: Unit) -> float:
+    """Return what was spent; infinite if it cannot be counted in a unit, so that a ledger can still be shown."""
+    try:
+        return spent_epsilon(charges, delta, unit)
+    except LedgerRefused:
+        return math.inf
 
 
 def _stay_below(epsilon: float, ceiling: Ceiling, charges: list[Charge], charge: Charge, *, what: str) -> None:

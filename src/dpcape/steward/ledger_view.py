@@ -149,7 +149,7 @@ def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpendi
 
 def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) -> list[str]:
     """Return why the site would refuse to run the study now, were it approved."""
-    state, charge = ledger.state, study.charge(folder.name)
+    state, charge = ledger.state, folder.real_charge(study, data)
     ceiling = state.ceilings[data]
     found = []
     whole, refusal = counted(ceiling, state.charges_of(data), charge)
@@ -175,7 +175,7 @@ def counted(ceiling: Ceiling, charges: Sequence[Charge], charge: Charge) -> tupl
     try:
         return ceiling.after(charges, charge), ""
     except LedgerRefused as error:
-        return math.inf, str(error)
+        return math.inf, ceiling.uncounted(charge) or str(error)
 
 
 def epsilon_text(value: float) -> str:
@@ -191,13 +191,13 @@ def _committed(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceili
         if approved != data or runs_left <= 0:
             continue
         try:
-            charge = kept_study(folder, digest).charge(folder.name).stated(ceiling.unit)
+            charge = kept_study(folder, digest).charge(folder.name)
         except DpcapeError:
             # Its file is gone or changed; the study itself may still run.
             return None
         # The site refuses a study that it cannot count in the ceiling's unit.
         if not counted(ceiling, [], charge)[1]:
-            charges.extend(_repeated(charge, runs_left))
+            charges.extend(_repeated(charge.stated(ceiling.unit), runs_left))
     return charges
 
 

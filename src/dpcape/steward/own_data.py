@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
-from dpcape.core.errors import DpcapeError, UtilityWarning
 from dpcape.records.data_plan import DataPlan
 from dpcape.records.own_check import OwnCheck, check_own, share_text
-from dpcape.records.readers.files import data_files, open_file
+from dpcape.records.readers.files import open_file
 from dpcape.site.folder import SiteFolder
+from dpcape.site.measured import measured
 from dpcape.study.study import Study
-
-# Sizes by study and state of the files: the page asks each time it is shown.
-_known_sizes: dict[tuple[object, ...], int] = {}
-_MOST_SIZES = 64
 
 
 def check_data(folder: SiteFolder, study: Study, data: str, *, person: str | None = None) -> OwnCheck:
@@ -40,21 +35,8 @@ def real_size(folder: SiteFolder, study: Study, data: str) -> int | None:
 
     Numbers of records are public.
     """
-    path = _path(folder, data)
-    try:
-        state = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in data_files(path))
-        key = (str(folder.path), study.digest(), data, state)
-        if key not in _known_sizes:
-            plan = _plan(folder, study, data)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UtilityWarning)
-                size = plan.records(open_file(path, plan)).n_records
-            if len(_known_sizes) >= _MOST_SIZES:
-                _known_sizes.clear()
-            _known_sizes[key] = size
-        return _known_sizes[key]
-    except (DpcapeError, OSError):
-        return None
+    found = measured(study, _path(folder, data), folder.state().unit_of(data).rows_per_subject)
+    return None if found is None else found.n_records
 
 
 def check_lines(found: OwnCheck) -> list[str]:

@@ -82,7 +82,7 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
     planned = outline(study, sizes)
     state = folder.state()
     ceiling = state.ceilings[data]
-    charge = study.charge(folder.name)
+    charge = folder.real_charge(study, data)
     # On an engine the figures rest on how well it is kept from the records here; others say so when they take part.
     separation = {} if study.federation is None else {folder.name: mode_here(folder.path).name}
     after, refusal = counted(ceiling, state.charges_of(data), charge)

@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 class Charge:
     """One allowance as the ledger keeps it: mu, and what integer noise may add to epsilon (gap) and delta (tail).
 
-    ``unit`` says what mu is about: one record, or one subject with all its records.
+    ``unit`` says what mu is about: one record, or one subject with all its records. ``longest`` is how many records the
+    site finds one subject to own, zero where it cannot tell; it is checked, and never part of a row or a message.
     """
 
     allowance: str
@@ -37,9 +38,14 @@ class Charge:
     unit: Unit = PER_RECORD
     # Digest of the terms, so that an allowance is continued after a crash only as it began.
     terms: str = ""
+    longest: int = field(default=0, compare=False, repr=False)
 
     def stated(self, ceiling: Unit) -> Charge:
-        """Return the charge with the number of records per subject that it or the ceiling states; the larger of two."""
+        """Return the charge with the number of records per subject that it or the ceiling states; the larger of two.
+
+        A charge per record is refused under a ceiling per subject that states no number, or one that is too small.
+        """
+        self.unit.check_longest(ceiling, self.longest)
         return replace(self, unit=self.unit.stated(ceiling))
 
     def is_continued_by(self, charge: Charge) -> bool:
@@ -54,7 +60,7 @@ def spent_epsilon(charges: Sequence[Charge], delta: float, unit: Unit = PER_RECO
     """Return the epsilon of all charges together at ``delta``, per ``unit``: mu^2 adds, and so do the reserves.
 
     A charge per record counts with k times its mu per subject, k being the number of records of a subject; refused if
-    k is not stated. A charge per subject counts unchanged per record.
+    ``unit`` does not state k. A charge per subject counts unchanged per record.
     """
     if not charges:
         return 0.0
@@ -143,13 +149,14 @@ class Ledger:
     per : str
         What the ceiling and `spent` are about: "record", or "subject" for a person with all records.
     rows_per_subject : int or None
-        Public largest number of records one subject owns; needed to count a study per record per subject.
+        Public largest number of records one subject owns; needed to count a study per record per subject, and at least
+        the length of the longest series.
 
     Privacy
     -------
     Allowances compose as Gaussian releases (mu^2 adds), so the epsilon spent is that of all of them together at the
     ceiling's delta, plus the reserve each allowance keeps for integer noise. Against a ceiling per subject, a study per
-    record counts with ``rows_per_subject`` times its mu.
+    record counts with ``rows_per_subject`` times its mu, or more if the study states a larger number.
 
     Examples
     --------
@@ -191,9 +198,11 @@ class Ledger:
             raise LedgerRefused(
                 f"The allowance {charge.allowance!r} was refused because it is already charged. Start a new run."
             )
+        # Without a ceiling too: what is spent is stated per subject.
+        stated = charge.stated(self.unit)
         if self.epsilon is None or self.delta is None:
             return
-        after = spent_epsilon([*self.charges, charge.stated(self.unit)], self.delta, self.unit)
+        after = spent_epsilon([*self.charges, stated], self.delta, self.unit)
         if not after <= self.epsilon:
             raise over_ceiling(
                 "this data set", self.epsilon, self.delta, before=self.spent(), after=after, unit=self.unit

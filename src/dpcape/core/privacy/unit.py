@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpcape.core.errors import InvalidParameter, LedgerRefused
+
+_log = logging.getLogger(__name__)
 
 UNITS = ("record", "subject")
 
@@ -30,7 +33,7 @@ class Unit:
 
     Examples
     --------
-    >>> Unit("record", 250).factor(Unit("subject"))
+    >>> Unit("record").factor(Unit("subject", 250))
     250
     >>> Unit("subject", 250).factor(Unit("record"))
     1
@@ -53,18 +56,29 @@ class Unit:
             )
 
     def factor(self, ceiling: Unit) -> int:
-        """Return how many times the mu of a charge in this unit counts against a ceiling in another."""
+        """Return how many times the mu of a charge in this unit counts against a ceiling in another.
+
+        The number must be the ceiling's, which the site states. A study's own is its coordinator's, and only raises it.
+        """
         if ceiling.kind == "record" or self.kind == "subject":
             return 1
-        known = [rows for rows in (self.rows_per_subject, ceiling.rows_per_subject) if rows is not None]
-        if not known:
-            raise LedgerRefused(
-                "A charge per record cannot be compared with a ceiling per subject because the number of records per "
-                "subject is not stated. Records were not read. State it with rows_per_subject in the study's [data], "
-                "or with: dpcape site budget DATA --rows-per-subject K."
-            )
+        if ceiling.rows_per_subject is None:
+            raise number_needed()
         # The larger one: a corrected number counts for earlier charges too, a lowered one does not.
-        return max(known)
+        return max(ceiling.rows_per_subject, self.rows_per_subject or 1)
+
+    def check_longest(self, ceiling: Unit, longest: int) -> None:
+        """Refuse a charge in this unit if a ceiling states fewer records than ``longest``, which a subject here owns.
+
+        The text leaves the site, so it is that of a ceiling without a number; the lengths stay in the site's own log.
+        """
+        if ceiling.kind == "record" or self.kind == "subject":
+            return
+        stated = ceiling.rows_per_subject
+        if stated is not None and stated < longest:
+            _log.warning("a ceiling states %d records per subject; the longest series has %d", stated, longest)
+        if stated is None or stated < longest:
+            raise number_needed()
 
     def stated(self, ceiling: Unit) -> Unit:
         """Return this unit with the number of records per subject that it or the ceiling states; the larger of two."""
@@ -87,6 +101,15 @@ class Unit:
 
 
 PER_RECORD = Unit()
+
+
+def number_needed() -> LedgerRefused:
+    """Return the refusal to count a charge per record under a ceiling per subject without a number that holds."""
+    return LedgerRefused(
+        "A study per record cannot be counted against a ceiling per subject because this site's steward has stated no "
+        "number of records per subject, or fewer than the longest series has. Nothing was charged. State it at the "
+        "site with: dpcape site budget DATA --rows-per-subject K (in process: Ledger(rows_per_subject=K))."
+    )
 
 
 def read_unit(row: Mapping[str, Any]) -> Unit:

@@ -31,7 +31,6 @@ from dpcape.core.protocols.secure_session import (
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
-    add_context,
     check_sum_neighbours,
     check_sum_sites,
     sum_assumptions,
@@ -135,14 +134,14 @@ class _CapeCoordinator(SessionCoordinator):
         roster, attempt, agreed = self._agree(request, size, word_bytes)
         sent = Array.of_words(to_ring(agreed), word_bytes)
         submit = Submit(request=request, attempt=attempt, roster=roster, agreed=sent)
-        replies, missing = self._ask_all(roster, lambda _: submit, Vector)
-        self._require_enough(tuple(replies), "had sent their release")
-        for site, reply in replies.items():
-            gathered.add_covered(site, words_of(reply, site, size, word_bytes))
-            add_context(gathered, site, reply)
-        if self._lost(missing):
-            self._correct(gathered, request.release, tuple(replies), size, word_bytes)
-        self._settle(gathered, request.release, agreement(request, attempt, roster, agreed))
+        context = agreement(request, attempt, roster, agreed)
+        vectors, any_lost = self._ask_vectors(gathered, submit, context, size=size, word_bytes=word_bytes)
+        self._require_enough(tuple(vectors), "had sent their release")
+        for site, words in vectors.items():
+            gathered.add_covered(site, words)
+        if any_lost:
+            self._correct(gathered, request.release, tuple(vectors), size, word_bytes)
+        self._settle(gathered, request.release, context)
         return Outcome(total=self._sum(gathered, roster, agreed, word_bytes), survivors=gathered.survivors)
 
     def _agree(self, request: Request, size: int, word_bytes: int) -> tuple[tuple[str, ...], int, IntArray]:

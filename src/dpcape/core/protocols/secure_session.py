@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from dpcape.core.messages import (
     Renew,
     Sign,
     Signed,
+    Submit,
     ToSite,
     Unmask,
     Vector,
@@ -48,6 +50,8 @@ from dpcape.core.secure_sum.session import Session
 if TYPE_CHECKING:
     from dpcape.core.secure_sum.aggregate import RecoverRound
     from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
+
+_log = logging.getLogger(__name__)
 
 Words = NDArray[np.uint64]
 
@@ -150,7 +154,11 @@ def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
 
 def add_context(gathered: RecoverRound, site: str, reply: Vector) -> None:
     """Keep the context signature that came with a site's masked release."""
-    gathered.add_context(site, b"" if reply.relied_on is msgspec.UNSET else reply.relied_on)
+    gathered.add_context(site, _relied_on(reply))
+
+
+def _relied_on(reply: Vector) -> bytes:
+    return b"" if reply.relied_on is msgspec.UNSET else reply.relied_on
 
 
 class SessionCoordinator(CoordinatorRole):
@@ -225,6 +233,23 @@ class SessionCoordinator(CoordinatorRole):
     def _lost(self, missing: Sequence[str]) -> bool:
         self._present = tuple(site for site in self._present if site not in missing)
         return bool(missing)
+
+    def _ask_vectors(
+        self, gathered: RecoverRound, submit: Submit, context: bytes, *, size: int, word_bytes: int
+    ) -> tuple[dict[str, Words], bool]:
+        """Return the vectors of sites that signed ``context`` with them, and whether any site of the roster was lost.
+
+        A site whose signature is wrong counts as lost now. If it were lost later, its vector could not be opened.
+        """
+        replies, missing = self._ask_all(submit.roster, lambda _: submit, Vector)
+        vectors = {site: words_of(reply, site, size, word_bytes) for site, reply in replies.items()}
+        unsigned = [site for site, reply in replies.items() if not gathered.relies_on(site, _relied_on(reply), context)]
+        for site in unsigned:
+            _log.warning("%s counts as lost: its release came without a valid signature of what it relied on", site)
+            del vectors[site]
+        for site in vectors:
+            add_context(gathered, site, replies[site])
+        return vectors, self._lost((*missing, *unsigned))
 
     def _settle(self, gathered: RecoverRound, release: int, context: bytes) -> None:
         """Have the survivor set signed, then opened; sites may be lost in both steps as long as enough remain.

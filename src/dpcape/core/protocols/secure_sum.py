@@ -31,11 +31,9 @@ from dpcape.core.protocols.secure_session import (
     TOO_FEW_FOR_A_SUM,
     SessionCoordinator,
     SessionSite,
-    add_context,
     check_sum_neighbours,
     check_sum_sites,
     sum_assumptions,
-    words_of,
 )
 from dpcape.core.secure_sum.fixed_point import from_ring, to_ring
 
@@ -140,14 +138,13 @@ class SecureSum(Protocol):
 class _SecureSumCoordinator(SessionCoordinator):
     def run(self, request: Request, plan: ReleaseNoise, size: int) -> Outcome:
         gathered = self._next_round(len(self._terms.shares) - request.release)
-        roster = self._present
-        replies, missing = self._ask_all(roster, lambda _: Submit(request=request, roster=roster), Vector)
-        self._lost(missing)
-        self._require_enough(tuple(replies), "had sent their masked total")
-        for site, reply in replies.items():
-            gathered.add_masked(site, words_of(reply, site, size, plan.word_bytes))
-            add_context(gathered, site, reply)
-        self._settle(gathered, request.release, request_digest(request))
+        context = request_digest(request)
+        submit = Submit(request=request, roster=self._present)
+        vectors, _ = self._ask_vectors(gathered, submit, context, size=size, word_bytes=plan.word_bytes)
+        self._require_enough(tuple(vectors), "had sent their masked total")
+        for site, words in vectors.items():
+            gathered.add_masked(site, words)
+        self._settle(gathered, request.release, context)
         total = self._read("sum", "", from_ring(gathered.total(), plan.word_bytes))
         return Outcome(total=total, survivors=gathered.survivors)
 

@@ -76,6 +76,11 @@ class RecoverRound:
         """Add a site's signature of the context of its vectors (`Session.sign_context`), in case the site is lost."""
         self._relied_on[sender] = signature
 
+    def relies_on(self, sender: str, signature: bytes, context: bytes) -> bool:
+        """Tell whether a site signed that its vectors of this round rely on `context`."""
+        message = reliance(self._epoch.digest, round=self._round, context=context, site=sender)
+        return verify(self._epoch.pinned[sender], signature, message)
+
     def settle(self, *, context: bytes = b"") -> tuple[str, ...]:
         """Fix the survivor set: the sites that sent every kind of vector this round has seen.
 
@@ -180,8 +185,7 @@ class RecoverRound:
             return {}
         found = {name: self._relied_on.get(name, b"") for name in self.missing}
         for name, signature in found.items():
-            message = reliance(self._epoch.digest, round=self._round, context=self._context, site=name)
-            if not verify(self._epoch.pinned[name], signature, message):
+            if not self.relies_on(name, signature, self._context):
                 raise ProtocolError(
                     f"The round failed because site {name} was lost and has not signed what the others relied on. "
                     "Have that site checked, then start a new run."
