@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,12 +14,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from tests.engine.accounts import ENGINE_UID, engine_python
 
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 
-# Serves a folder with a real vault, sandbox and self-test; the engine is a line of Python.
+# Serves a folder with a real vault, sandbox and self-test; the engine is a line of Python, and another one says what
+# happens when its work folder is filled for the n-th time.
 SERVE = """
+import itertools
 import sys
 from pathlib import Path
 from dpcape.site.vault.accounts import Account, Accounts
@@ -27,13 +31,22 @@ from dpcape.site.vault.modes import CONFINED
 from dpcape.site.vault.server import VaultSettings
 from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
-folder, code = Path(sys.argv[1]), sys.argv[2]
+folder, code, filling = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+starts = itertools.count(1)
+
+
+def prepare(work, port):
+    n = next(starts)
+    (work / "tmp").mkdir()
+    exec(filling)
+
+
 keys = folder / "keys"
 here = Account.current()
 settings = VaultSettings(folder=str(folder), mode="confined", control=-1)
 guarded = Guarded(folder, keys, (keys / "identity.key", folder / "ledger.sqlite"))
 serving = Serving(sys.executable, settings, CONFINED, Accounts(here, here), guarded)
-engine = Engine(sys.executable, lambda work: ["-c", code], lambda work, port: (work / "tmp").mkdir(), (), {})
+engine = Engine(sys.executable, lambda work: ["-c", code], prepare, (), {})
 sys.exit(Supervisor(serving, engine, lambda line: print(line, flush=True)).run())
 """
 
@@ -48,9 +61,10 @@ class Site:
         self.folder.pin("coordinator", Identity.generate().public.hex())
         self.process: subprocess.Popen[str] | None = None
 
-    def serve(self, engine: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", SERVE, str(self.folder.path), engine]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def serve(self, engine: str, filling: str = "") -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SERVE, str(self.folder.path), engine, filling]
+        place = {**os.environ, "TMPDIR": str(self.folder.path.parent)}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=place)
         return self.process
 
     def close(self) -> None:
@@ -68,6 +82,91 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+def said(process: subprocess.Popen[str], wanted: str) -> str:
+    """Read lines up to one that holds some words, and return it."""
+    lines = []
+    while line := process.stdout.readline():
+        lines.append(line)
+        if wanted in line:
+            return line
+    raise AssertionError("the supervisor ended: " + "".join(lines))
+
+
+def stop(process: subprocess.Popen[str]) -> float:
+    """Stop a site as its steward does; return after how many seconds it had ended."""
+    begun = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+    return time.monotonic() - begun
+
+
+DEEP = """
+import os
+os.symlink("/", "link")
+os.mkdir("closed", 0)
+for _ in range(1200):
+    os.mkdir("inside")
+    os.chdir("inside")
+os._exit(0)
+"""
+
+
+def test_folders_of_any_depth_do_not_end_the_site_and_none_is_left(site: Site, tmp_path: Path) -> None:
+    process = site.serve(DEEP)
+    said(process, "start again in 1 s")
+    assert stop(process) < 5
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("dpcape-")] == []
+
+
+FAILING = """
+from dpcape.core.errors import InvalidParameter
+if n == 2:
+    raise InvalidParameter("A kit must name its server; got nothing.")
+if n == 3:
+    raise RuntimeError("can't start new thread")
+"""
+
+
+def test_no_failure_of_a_later_start_ends_the_site(site: Site) -> None:
+    process = site.serve("pass", FAILING)
+    assert "the engine ended with code 0; " in said(process, "start again in 1 s")
+    assert "A kit must name its server; got nothing; " in said(process, "start again in 2 s")
+    assert "RuntimeError: can't start new thread; " in said(process, "start again in 4 s")
+    stop(process)
+
+
+def test_a_first_start_that_fails_ends_it_with_the_reason(site: Site) -> None:
+    process = site.serve("pass", "raise RuntimeError('no folder')")
+    assert "no folder" in said(process, "RuntimeError")
+    assert process.wait(timeout=60) != 0
+
+
+def test_a_folder_is_removed_by_an_ordinary_account_whatever_its_modes(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "kept").write_text("kept")
+    code = """
+import os, sys
+from pathlib import Path
+from dpcape.site.vault.clearing import remove
+place = Path(sys.argv[1]) / "work"
+(place / "a" / "b" / "c").mkdir(parents=True)
+(place / "a" / "link").symlink_to(Path(sys.argv[1]) / "outside")
+(place / "a" / "b" / "c" / "file").write_text("")
+for path in (place / "a" / "b" / "c", place / "a" / "b", place / "a"):
+    path.chmod(0)
+remove(place)
+print(place.exists())
+"""
+    tmp_path.chmod(0o777)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    account = {"user": ENGINE_UID, "group": ENGINE_UID, "extra_groups": []} if os.geteuid() == 0 else {}
+    command = [engine_python(), "-I", "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **account)
+    assert done.stdout.strip() == "False", done.stderr
+    assert (tmp_path / "outside" / "kept").read_text() == "kept"
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,8 +21,10 @@ from typing import Any
 
 import msgspec
 
-from dpcape.core.errors import TransportError
+from dpcape.core.errors import DpcapeError, TransportError
+from dpcape.core.plain_text import one_line
 from dpcape.site.vault.accounts import Account, Accounts
+from dpcape.site.vault.clearing import remove
 from dpcape.site.vault.client import LINE_VARIABLE, LISTENER_VARIABLE
 from dpcape.site.vault.guarded import MUST_SUCCEED_OUTSIDE, Elsewhere, Guarded
 from dpcape.site.vault.launch import GO, Launch, Report
@@ -143,15 +144,16 @@ class Supervisor:
     def _outcome(self) -> str:
         """Serve once; return what ended it. A first start that fails, and a failed self-test, are not tried again."""
         was_tested = self._is_tested
-        with self._work_folder() as work:
-            try:
+        try:
+            with self._work_folder() as work:
                 return self._serve_once(work)
-            except NotSeparated:
+        except NotSeparated:
+            raise
+        except Exception as error:
+            # Whatever it is: an engine may have brought it about, and the steward alone ends the site.
+            if not was_tested:
                 raise
-            except (TransportError, OSError) as error:
-                if not was_tested:
-                    raise
-                return f"{error}".rstrip(".")
+            return _in_words(error)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
@@ -173,7 +175,13 @@ class Supervisor:
             yield place
         finally:
             end_descendants()
-            shutil.rmtree(place, ignore_errors=True)
+            self._clear(place)
+
+    def _clear(self, place: Path) -> None:
+        try:
+            remove(place)
+        except Exception as error:
+            self._warn(f"the engine's work folder {str(place)!r} was not removed wholly ({_in_words(error)})")
 
     def _serve_once(self, work: Path) -> str:
         """Start the pair and watch it; return what ended it."""
@@ -311,6 +319,12 @@ def _report_of(process: subprocess.Popen[bytes], launch: Launch) -> Report:
             "dpcape is installed in, or name another interpreter with --engine-python."
         )
     return msgspec.json.decode(answer, type=Report)
+
+
+def _in_words(error: Exception) -> str:
+    """Return an error as part of a line of the log."""
+    told = one_line(str(error)).rstrip(".")
+    return told if isinstance(error, DpcapeError) else f"{type(error).__name__}: {told}"
 
 
 def _options(account: Account) -> dict[str, Any]:
