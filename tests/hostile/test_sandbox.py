@@ -34,6 +34,7 @@ FILTERED = {
     "watch the folder",
     "listen on a port that the kernel chooses",
     "run a program by its descriptor",
+    "leave its group of processes",
 }
 SWITCHED_OFF = {"use io_uring", "watch the folder through fanotify", "run a program from memory"}
 # What an engine of the same account reaches although it is confined, by version of Landlock.

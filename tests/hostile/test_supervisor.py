@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from tests.engine.accounts import ENGINE_UID, engine_python
 
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
+from dpcape.site.vault.clearing import remove
 
 # Serves a folder with a real vault, sandbox and self-test; the engine is a line of Python, and another one says what
 # happens when its work folder is filled for the n-th time.
@@ -27,11 +29,11 @@ import sys
 from pathlib import Path
 from dpcape.site.vault.accounts import Account, Accounts
 from dpcape.site.vault.guarded import Guarded
-from dpcape.site.vault.modes import CONFINED
+from dpcape.site.vault.modes import MODES
 from dpcape.site.vault.server import VaultSettings
 from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
-folder, code, filling = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+folder, (code, filling, python, mode) = Path(sys.argv[1]), sys.argv[2:]
 starts = itertools.count(1)
 
 
@@ -43,10 +45,11 @@ def prepare(work, port):
 
 keys = folder / "keys"
 here = Account.current()
-settings = VaultSettings(folder=str(folder), mode="confined", control=-1)
+settings = VaultSettings(folder=str(folder), mode=mode, control=-1)
 guarded = Guarded(folder, keys, (keys / "identity.key", folder / "ledger.sqlite"))
-serving = Serving(sys.executable, settings, CONFINED, Accounts(here, here), guarded)
-engine = Engine(sys.executable, lambda work: ["-c", code], prepare, (), {})
+unconfined = {"most_abi": 0, "with_seccomp": False} if mode == "none" else {}
+serving = Serving(sys.executable, settings, MODES[mode], Accounts(here, here), guarded, **unconfined)
+engine = Engine(python, lambda work: ["-c", code], prepare, (), {})
 sys.exit(Supervisor(serving, engine, lambda line: print(line, flush=True)).run())
 """
 
@@ -61,8 +64,10 @@ class Site:
         self.folder.pin("coordinator", Identity.generate().public.hex())
         self.process: subprocess.Popen[str] | None = None
 
-    def serve(self, engine: str, filling: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", SERVE, str(self.folder.path), engine, filling]
+    def serve(
+        self, engine: str, filling: str = "", *, python: str = sys.executable, mode: str = "confined"
+    ) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SERVE, str(self.folder.path), engine, filling, python, mode]
         place = {**os.environ, "TMPDIR": str(self.folder.path.parent)}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=place)
         return self.process
@@ -82,6 +87,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+    # What a failed test leaves may be too deep for the tests' own removal.
+    for left in tmp_path.glob("dpcape-engine-*"):
+        remove(left)
 
 
 def said(process: subprocess.Popen[str], wanted: str) -> str:
@@ -118,6 +126,97 @@ def test_folders_of_any_depth_do_not_end_the_site_and_none_is_left(site: Site, t
     said(process, "start again in 1 s")
     assert stop(process) < 5
     assert [path for path in tmp_path.iterdir() if path.name.startswith("dpcape-")] == []
+
+
+# Forty processes that start another and end, without end (60 s here): none is still there when its number was read.
+HOPPING = """
+import os, time
+end, beat = time.time() + 60, os.open("beat", os.O_WRONLY | os.O_CREAT, 0o600)
+for _ in range(40):
+    if os.fork() == 0:
+        break
+else:
+    LAST
+for n in range(10**9):
+    if LEAVING:
+        os.setsid()
+    if time.time() > end or os.fork():
+        os._exit(0)
+    if n % 3 == 0:
+        os.pwrite(beat, b"%f" % time.time(), 0)
+"""
+
+
+class Beat:
+    """The engine's last sign of life, in a file that outlives its folder."""
+
+    def __init__(self, path: Path) -> None:
+        end = time.monotonic() + 30
+        while not (found := [beat for beat in path.glob("dpcape-engine-*/beat") if beat.stat().st_size]):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        self._file = found[0].open()
+
+    def last(self) -> str:
+        self._file.seek(0)
+        return self._file.read()
+
+    def goes_on(self) -> bool:
+        before = self.last()
+        time.sleep(1.0)
+        return self.last() != before
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_no_process_of_an_engine_outlives_the_stewards_stop(site: Site, tmp_path: Path, leaving: bool) -> None:
+    process = site.serve(HOPPING.replace("LAST", "time.sleep(60)").replace("LEAVING", str(leaving)))
+    with contextlib.closing(Beat(tmp_path)) as beat:
+        assert beat.goes_on()
+        took = stop(process)
+        assert not beat.goes_on()
+    assert took < 10
+    assert "COULD NOT BE ENDED" not in process.stdout.read()
+
+
+def test_no_process_of_an_engine_outlives_a_restart(site: Site, tmp_path: Path) -> None:
+    """The first process ends, and is known to have ended while the rest go on."""
+    process = site.serve(HOPPING.replace("LAST", "time.sleep(3); os._exit(0)").replace("LEAVING", "False"))
+    with contextlib.closing(Beat(tmp_path)) as beat:
+        assert beat.goes_on()
+        said(process, "the engine ended with code 0; vault and engine start again in 1 s")
+        assert not beat.goes_on()
+    stop(process)
+
+
+def test_what_could_not_be_ended_is_said_loudly_and_in_bounded_time(site: Site, tmp_path: Path) -> None:
+    """Without a sandbox a process leaves every group and may outrun the supervisor."""
+    hopping = HOPPING.replace("LAST", "time.sleep(20)").replace("LEAVING", "True").replace("+ 60", "+ 20")
+    process = site.serve(hopping, mode="none")
+    with contextlib.closing(Beat(tmp_path)) as beat:
+        process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
+        told = process.communicate(timeout=60)[0]
+        took, goes_on = time.monotonic() - begun, beat.goes_on()
+        while beat.goes_on():
+            # They end by themselves, and must not slow down what comes next.
+            pass
+    assert took < 25
+    assert not goes_on or (process.returncode == 1 and "COULD NOT BE ENDED" in told)
+
+
+def test_a_stop_while_a_launcher_says_nothing_takes_effect_at_once(site: Site, tmp_path: Path) -> None:
+    silent = tmp_path / "silent"
+    silent.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 60\n")
+    silent.chmod(0o755)
+    process = site.serve("pass", python=str(silent))
+    end = time.monotonic() + 30
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < end, process.poll()
+        time.sleep(0.1)
+    assert stop(process) < 5
 
 
 FAILING = """

@@ -28,6 +28,7 @@ MUST_SUCCEED_OUTSIDE = (
     "listen on a port that the kernel chooses",
     "run a shell",
     "run a program by its descriptor",
+    "leave its group of processes",
 )
 
 

@@ -131,6 +131,8 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "listen": (50, 201),
     "accept": (43, 202),
     "accept4": (288, 242),
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
     "shmget": (29, 194),
     "shmat": (30, 196),
     "semget": (64, 190),
@@ -299,7 +301,8 @@ DENIED = (
     "msgget",
     "mq_open",
 )
-# Answered with 0 and not carried out: programs call them after writing a file and end if they are refused.
+# Answered with 0 and not carried out: programs call them after writing a file, or before they start a program, and end
+# if they are refused. The group of processes that an engine could leave is how the supervisor ends all of it.
 IGNORED = (
     "chmod",
     "fchmod",
@@ -313,6 +316,8 @@ IGNORED = (
     "utimes",
     "futimesat",
     "utimensat",
+    "setsid",
+    "setpgid",
 )
 # Allowed on the calling process alone: the process argument must be 0.
 OWN_PROCESS = (
