@@ -219,6 +219,37 @@ def test_a_stop_while_a_launcher_says_nothing_takes_effect_at_once(site: Site, t
     assert stop(process) < 5
 
 
+# Shuts the socket down on which the engine's processes meet, leaves a connection in it, and ends.
+SHUTTING = """
+import os, socket
+listener = socket.socket(fileno=int(os.environ["DPCAPE_ENGINE_LISTENER"]))
+address = listener.getsockname()
+with socket.create_connection(address) as line:
+    line.sendall(b"for the next engine")
+listener.setblocking(False)
+lines = 0
+try:
+    while True:
+        listener.accept()
+        lines += 1
+except BlockingIOError:
+    pass
+socket.create_connection(address)
+listener.shutdown(socket.SHUT_RDWR)
+import sys
+print("port", address[1], "lines", lines, file=sys.stderr, flush=True)
+"""
+
+
+def test_an_engine_that_ends_itself_gets_the_same_port_again_and_nothing_is_left_in_it(site: Site) -> None:
+    """Landlock lets the engine connect to this port of every machine: a new one each time would add up."""
+    process = site.serve(SHUTTING)
+    told = [re.search(r"port ([0-9]+) lines ([0-9]+)", said(process, "lines")) for _ in range(3)]
+    assert [found[2] for found in told] == ["1", "1", "1"]
+    assert len({found[1] for found in told}) == 1
+    stop(process)
+
+
 FAILING = """
 from dpcape.core.errors import InvalidParameter
 if n == 2:

@@ -29,6 +29,7 @@ from dpcape.site.vault.client import LINE_VARIABLE, LISTENER_VARIABLE
 from dpcape.site.vault.guarded import MUST_SUCCEED_OUTSIDE, Elsewhere, Guarded
 from dpcape.site.vault.launch import GO, Launch, Report
 from dpcape.site.vault.log_lines import Say
+from dpcape.site.vault.meeting_port import MeetingPort
 from dpcape.site.vault.modes import NONE, Mode
 from dpcape.site.vault.processes import (
     ToldToEnd,
@@ -126,6 +127,7 @@ class Supervisor:
         self._zygote: subprocess.Popen[bytes] | None = None
         # Kept until its group is killed; it is not waited for before.
         self._leader: subprocess.Popen[bytes] | None = None
+        self._meeting: MeetingPort | None = None
 
     def run(self) -> int:
         """Serve until a signal comes; return the exit code. However the engine ends, it is started again.
@@ -139,6 +141,8 @@ class Supervisor:
             self._serve_until_told_to_end()
         finally:
             is_clean = self._end_all()
+            if self._meeting is not None:
+                self._meeting.close()
         return 0 if is_clean else 1
 
     def _serve_until_told_to_end(self) -> None:
@@ -219,7 +223,7 @@ class Supervisor:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The engine's own processes meet here. It cannot listen by itself: the kernel would choose a port for a socket
         # without one, on every address, and Landlock is not asked.
-        with ours, theirs, socket.create_server(("127.0.0.1", 0)) as listener:
+        with ours, theirs, self._listener() as listener:
             self._engine.prepare(work, int(listener.getsockname()[1]))
             _hand_over(work, self._serving.accounts.engine)
             vault = self._start_vault(ours)
@@ -234,6 +238,12 @@ class Supervisor:
             time.sleep(_GLANCE)
         _stop(engine)
         return "told to end"
+
+    def _listener(self) -> socket.socket:
+        """Listen where the engine's processes meet: at every start on the same port."""
+        if self._meeting is None:
+            self._meeting = MeetingPort()
+        return self._meeting.listener()
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
         serving = self._serving
