@@ -191,6 +191,27 @@ def test_no_process_of_an_engine_outlives_a_restart(site: Site, tmp_path: Path) 
     stop(process)
 
 
+ENDS_A_JOB = """
+import subprocess, sys
+from pathlib import Path
+from nvflare.app_common.job_launcher.process_launcher import ProcessHandle
+from dpcape.engines.flare.job_launcher import SiteJobHandle
+job = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+handle = SiteJobHandle(ProcessHandle(process=job), Path("no code"))
+handle.terminate()
+handle.wait()
+handle.terminate()
+print(job.returncode)
+"""
+
+
+def test_the_end_of_a_job_is_not_that_of_the_engine_whose_group_it_is_in() -> None:
+    pytest.importorskip("nvflare")
+    command = [sys.executable, "-c", ENDS_A_JOB]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "-9\n"), done.stderr
+
+
 def test_what_could_not_be_ended_is_said_loudly_and_in_bounded_time(site: Site, tmp_path: Path) -> None:
     """Without a sandbox a process leaves every group and may outrun the supervisor."""
     hopping = HOPPING.replace("LAST", "time.sleep(20)").replace("LEAVING", "True").replace("+ 60", "+ 20")
