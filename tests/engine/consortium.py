@@ -198,8 +198,7 @@ class Consortium:
         """What a steward types, with replayable noise."""
         replay = [] if self.replay is None else ["--replay-for-tests", str(self.replay)]
         command = [sys.executable, "-m", "dpcape", "site", "serve", "--folder", str(self.folder(site))]
-        _, host, port = SiteKit(kit, site).server()
-        return [*command, "--kit", str(kit), "--server", f"{host}:{port}", *replay, *self.options]
+        return [*command, "--kit", str(kit), "--server", SiteKit.read(kit).address, *replay, *self.options]
 
     def await_connected(self, sites: list[str], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds

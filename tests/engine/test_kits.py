@@ -169,12 +169,11 @@ def test_a_link_in_a_kit_does_not_bring_a_secret_to_the_engine(tmp_path: Path, n
         secret.write_bytes(content)
         work = tmp_path / f"work-{is_refused}"
         work.mkdir()
-        kit = SiteKit(tmp_path / "kit", "lyon")
         if is_refused:
             with pytest.raises(InvalidParameter, match=name):
-                kit.fill(work, tls_key="", port=1)
+                SiteKit.read(tmp_path / "kit")
         else:
-            kit.fill(work, tls_key="", port=1)
+            SiteKit.read(tmp_path / "kit").fill(work, site="lyon", tls_key="", port=1)
             assert (work / "startup" / name).read_bytes() == pem
         assert not [path for path in work.rglob("*") if path.is_file() and b"secret words" in path.read_bytes()]
 

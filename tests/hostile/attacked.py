@@ -64,11 +64,11 @@ class Attacked(Consortium):
         work = self.path / f"unconfined-{site}"
         work.mkdir()
         key = (self.folder(site) / "keys" / "tls.key").read_text()
-        kit = SiteKit(self.kit(site), site)
+        kit = SiteKit.read(self.kit(site))
         from tests.engine.consortium import free_port
 
-        kit.fill(work, tls_key=key, port=free_port())
-        arguments = kit.command(work)[3:]
+        kit.fill(work, site=site, tls_key=key, port=free_port())
+        arguments = kit.command(work, site)[3:]
         program = ["-m", "nvflare.private.fed.app.client.client_train"]
         if rogue is not None:
             program = [str(HERE / "rogue.py"), str(rogue)]

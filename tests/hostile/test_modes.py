@@ -44,7 +44,7 @@ class Place:
         federation.create([registration(folder)], host="localhost", port=free_port())
         folder.pin("coordinator", federation.coordinator().public.hex())
         self.kit = path / "kit"
-        self.server = "{1}:{2}".format(*SiteKit(federation.kits / "lyon", "lyon").server())
+        self.server = SiteKit.read(federation.kits / "lyon").address
         shutil.copytree(federation.kits / "lyon", self.kit)
 
     def give_to(self, uid: int) -> None:

@@ -5,6 +5,7 @@ Without Landlock these tests fail; they are never skipped.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import socket
@@ -34,8 +35,14 @@ FILTERED = {
     "watch the folder",
     "listen on a port that the kernel chooses",
     "run a program by its descriptor",
+    "leave its group of processes",
 }
-SWITCHED_OFF = {"use io_uring", "watch the folder through fanotify", "run a program from memory"}
+SWITCHED_OFF = {
+    "use io_uring",
+    "watch the folder through fanotify",
+    "run a program from memory",
+    "look at queues of other processes",
+}
 # What an engine of the same account reaches although it is confined, by version of Landlock.
 REACHED = {
     7: set(),
@@ -238,6 +245,50 @@ def test_opening_a_connection_while_sending_is_refused(around: Surroundings) -> 
         check=False,
     )
     assert done.stdout.strip() == "refused", done.stderr
+
+
+BY_NUMBER = """
+import ctypes, sys
+from dpcape.site.vault.landlock import Rules
+from dpcape.site.vault.sandbox import Sandbox, confine
+from dpcape.site.vault.seccomp import Filter
+queue, semaphore, memory = map(int, sys.argv[1:4])
+libc = ctypes.CDLL(None, use_errno=True)
+confine(Sandbox(Rules(), Filter(network=True), with_seccomp=sys.argv[4] == "with"))
+message = ctypes.create_string_buffer((1).to_bytes(8, sys.byteorder) + b"message", 32)
+NO_WAIT, SET_VALUE, REMOVE = 0o4000, 16, 0
+answers = {
+    "send": libc.msgsnd(queue, message, 8, NO_WAIT),
+    "receive": libc.msgrcv(queue, message, 8, 0, NO_WAIT),
+    "set": libc.semctl(semaphore, 0, SET_VALUE, 5),
+    "remove memory": libc.shmctl(memory, REMOVE, None),
+    "remove semaphore": libc.semctl(semaphore, 0, REMOVE),
+    "remove queue": libc.msgctl(queue, REMOVE, None),
+}
+print(sorted(name for name, answer in answers.items() if answer >= 0))
+"""
+
+
+@pytest.mark.parametrize("has_filter", [True, False])
+def test_objects_of_system_v_are_out_of_reach_by_their_numbers(has_filter: bool) -> None:
+    """Without the filter all of it succeeds: the positive control."""
+    libc = ctypes.CDLL(None)
+    private, make = 0, 0o600 | 0o1000
+    made = [libc.msgget(private, make), libc.semget(private, 1, make), libc.shmget(private, 4096, make)]
+    assert min(made) >= 0
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", BY_NUMBER, *map(str, made), "with" if has_filter else "without"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    finally:
+        libc.msgctl(made[0], 0, None)
+        libc.semctl(made[1], 0, 0)
+        libc.shmctl(made[2], 0, None)
+    reached = ["receive", "remove memory", "remove queue", "remove semaphore", "send", "set"]
+    assert done.stdout.strip() == str([] if has_filter else reached)
 
 
 CHILD = """

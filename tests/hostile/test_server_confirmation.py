@@ -18,6 +18,7 @@ pytest.importorskip("nvflare")
 
 from dpcape.cli.server_confirmation import is_named, service_at
 from dpcape.core.errors import InvalidParameter
+from dpcape.engines.flare.workspace import SiteKit
 from dpcape.site.folder import SiteFolder
 
 from .test_modes import Place
@@ -117,6 +118,54 @@ def test_a_steward_at_a_terminal_is_asked_in_words(place: Place, answer: str) ->
         os.close(terminal)
     assert "connect to port 8002 of every machine that it can reach" in told
     assert "Is this the server that the coordinator told you? [y/N]" in told
+
+
+def test_a_kit_that_is_replaced_after_the_question_changes_nothing(place: Place) -> None:
+    """The steward reads the question, or has answered it long ago, while somebody puts another kit in its place."""
+    kit, work = kit_for(place, "asked.server.example:18002"), place.path / "work"
+    work.mkdir(mode=0o700)
+    file = kit / "startup" / "fed_client.json"
+    steward, terminal = pty.openpty()
+    try:
+        process = place.serve("--work", str(work), kit=kit, stdin=terminal)
+        told = ""
+        while "[y/N]" not in told:
+            told += process.stdout.read(1)
+        assert "asked.server.example, port 18002" in told
+        file.write_text(file.read_text().replace("asked.server.example:18002", "other.server.example:5432"))
+        (kit / "startup" / "rootCA.pem").write_text("another")
+        os.write(steward, b"y\n")
+        while "engine" not in (line := process.stdout.readline()):
+            assert line
+        folder = next(work.iterdir()) / "startup"
+        client = json.loads((folder / "fed_client.json").read_text())
+        assert client["servers"][0]["service"]["target"] == "asked.server.example:18002"
+        assert (folder / "rootCA.pem").read_bytes() == (place.kit / "startup" / "rootCA.pem").read_bytes()
+        process.terminate()
+        process.communicate(timeout=60)
+    finally:
+        os.close(steward)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["0:8002", "0.0.0.0:8002", "2130706433:8002", "0x7f.1:8002", "127.1:8002", "0x7f000001:8002", "010.0.0.1:8002",
+     "server.0x:8002", "server.example:4_4_3", "server.example:+5432", "server.example:٥٤٣٢", "server.example:0"],
+)  # fmt: skip
+def test_an_address_that_hides_itself_is_refused(place: Place, tmp_path: Path, address: str) -> None:
+    kit = tmp_path / "kit"
+    shutil.copytree(place.kit, kit)
+    file = kit / "startup" / "fed_client.json"
+    for target in (address, "192.0.2.10:8002", "4server.example:8002", "server.example:8002"):
+        content = json.loads(file.read_text())
+        content["servers"][0]["service"]["target"] = target
+        file.write_text(json.dumps(content))
+        if target == address:
+            with pytest.raises(InvalidParameter, match="HOST:PORT"):
+                SiteKit.read(kit)
+        else:
+            assert SiteKit.read(kit).address == target
 
 
 def test_the_steward_may_name_the_port_of_another_service() -> None:

@@ -89,7 +89,8 @@ def confirm(address: str, before: str) -> None:
         )
     click.echo(
         f"The kit names the server {host}, port {port}.{changed} The engine of this site will be able to connect to "
-        f"port {port} of every machine that it can reach, and to no other port but that of name look-ups.",
+        f"port {port} of every machine that it can reach, and to no other port but that of name look-ups and one on "
+        "which its own processes meet.",
         err=True,
     )
     if not click.confirm("Is this the server that the coordinator told you?", err=True):

@@ -121,18 +121,24 @@ def _serve(
     accounts = accounts_for(place, vault=vault_user, engine=engine_user)
     cap = _landlock_cap()
     mode = _mode(accounts, unseparated=unseparated, cap=cap)
-    address = "{1}:{2}".format(*SiteKit(source, "").server())
+    flare = SiteKit.read(source)
+    address = flare.address
     noted = {"server": address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
-    question = Question(folder=str(place), kit=str(source), settings=noted, confirms=is_named(address, server))
+    question = Question(
+        folder=str(place),
+        kit=str(source),
+        certificate=flare.own_certificate.decode("ascii"),
+        settings=noted,
+        confirms=is_named(address, server),
+    )
     facts = ask(question, accounts.vault)
     if facts.confirmed != address:
         confirm(address, facts.confirmed)
         facts = ask(msgspec.structs.replace(question, confirms=True), accounts.vault)
-    flare = SiteKit(source, facts.name)
     engine = Engine(
         python=engine_python or sys.executable,
-        command=flare.command,
-        prepare=lambda where, port: flare.fill(where, tls_key=facts.tls_key, port=port),
+        command=lambda where: flare.command(where, facts.name),
+        prepare=lambda where, port: flare.fill(where, site=facts.name, tls_key=facts.tls_key, port=port),
         connect=flare.ports(),
         environment=ENVIRONMENT,
     )

@@ -47,12 +47,12 @@ def certificate_request(name: str, keys: Path, identity: Identity) -> dict[str, 
     }
 
 
-def require_own_certificate(kit: Path, site: str, key: rsa.RSAPrivateKey) -> None:
-    """Refuse a kit of another site, one that brings a private key, and one whose certificate is for another key."""
-    path = kit / "startup" / "client.crt"
-    if not path.is_file():
-        raise InvalidParameter(f"A site's kit must hold startup/client.crt; got {str(kit)!r}. Use the kit of {site}.")
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+def require_own_certificate(pem: bytes, kit: Path, site: str, key: rsa.RSAPrivateKey) -> None:
+    """Refuse a kit of another site, one that brings a private key, and one whose certificate is for another key.
+
+    ``pem`` is the certificate as it was read from the kit.
+    """
+    certificate = x509.load_pem_x509_certificate(pem)
     names = [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [site]:
         raise InvalidParameter(

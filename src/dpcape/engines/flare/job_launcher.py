@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from nvflare.apis.fl_constant import FLContextKey, FLMetaKey, JobConstants
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobHandleSpec, JobReturnCode
 from nvflare.app_common.job_launcher.client_process_launcher import ClientProcessJobLauncher
+from nvflare.app_common.job_launcher.process_launcher import ProcessHandle
 
 
 class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
@@ -17,19 +20,24 @@ class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
 
     Parameters
     ----------
-    inner : JobHandleSpec
+    inner : ProcessHandle
         FLARE's own handle.
     code_file : Path
         Where the process leaves a code of its own, which FLARE would report instead.
     """
 
-    def __init__(self, inner: JobHandleSpec, code_file: Path) -> None:
+    def __init__(self, inner: ProcessHandle, code_file: Path) -> None:
         super().__init__()
         self._inner, self._code_file = inner, code_file
 
     def terminate(self) -> None:
-        """End the process."""
-        self._inner.terminate()
+        """End the process alone.
+
+        FLARE would end its group. In the sandbox that is the engine's too, since no process can leave it.
+        """
+        if self._inner.adapter.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._inner.adapter.pid, signal.SIGKILL)
 
     def poll(self) -> Any:
         """Return success, or that nothing is known."""

@@ -1,4 +1,4 @@
-"""A fresh work folder of FLARE's client for each start; of the kit it takes certificates and the server's address."""
+"""A fresh work folder of FLARE's client for each start; the kit, read once, gives certificates and server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from importlib.resources import files
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from dpcape.core.files import write_private
 from dpcape.engines.flare.config import authorization, comm_config, site_resources
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+# A host whose last part is one of these is taken for an address, in one of many forms.
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 _DNS_PORT = 53
 _CERTIFICATES = ("client.crt", "rootCA.pem")
 _MOST_BYTES = 2**20
@@ -24,73 +28,100 @@ _MOST_BYTES = 2**20
 
 @dataclass(frozen=True)
 class SiteKit:
-    """A kit as it came from the coordinator: certificates, and the server's address.
+    """What a kit from the coordinator said when it was read, once: a kit that is replaced later changes nothing here.
 
-    The address decides which port the engine may connect to, on every machine. So the steward confirms it.
+    The address decides which port the engine may connect to, on every machine. So the steward confirms it, and what was
+    confirmed is what every start uses.
 
     Attributes
     ----------
-    path : Path
-        The kit's folder, which is only read.
-    site : str
-        Name of the site.
+    identity : str
+        The server's name in its certificate.
+    host, port : str, int
+        Where the server is.
+    certificates : tuple of (str, bytes)
+        File names, and the certificates that the engine gets under them.
     """
 
-    path: Path
-    site: str
+    identity: str
+    host: str
+    port: int
+    certificates: tuple[tuple[str, bytes], ...]
 
-    def server(self) -> tuple[str, str, int]:
-        """Return name in the certificate, host and port of the server."""
+    @classmethod
+    def read(cls, path: Path) -> SiteKit:
+        """Read the kit in a folder, and refuse one that names no server or holds no certificates."""
+        startup = path / "startup"
         try:
-            content = json.loads((self.path / "startup" / "fed_client.json").read_text(encoding="utf-8"))
+            content = json.loads((startup / "fed_client.json").read_text(encoding="utf-8"))
             entry = content["servers"][0]
             host, _, port = str(entry["service"]["target"]).rpartition(":")
-            identity, number = str(entry["identity"]), int(port)
+            identity = str(entry["identity"])
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             raise InvalidParameter(
-                f"A kit must name its server; got {type(error).__name__} in {str(self.path)!r}. Ask for a new kit."
+                f"A kit must name its server; got {type(error).__name__} in {str(path)!r}. Ask for a new kit."
             ) from error
-        if not (_HOST.fullmatch(host) and _HOST.fullmatch(identity) and 0 < number < 65536):
+        if not (_is_host(host) and _HOST.fullmatch(identity) and _PORT.fullmatch(port) and int(port) < 65536):
             raise InvalidParameter("The kit does not name its server as HOST:PORT. Ask for a new kit.")
-        return identity, host, number
+        return cls(identity, host, int(port), tuple((name, _certificates(startup / name)) for name in _CERTIFICATES))
+
+    @property
+    def address(self) -> str:
+        """The server as HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def own_certificate(self) -> bytes:
+        """The site's certificate, and those that follow it in its file."""
+        return dict(self.certificates)[_CERTIFICATES[0]]
 
     def ports(self) -> tuple[int, ...]:
         """Return the TCP ports the client must reach: the server's, and name look-ups unless it is this machine."""
-        _, host, port = self.server()
-        return (port,) if host in ("localhost", "127.0.0.1") else (port, _DNS_PORT)
+        return (self.port,) if self.host in ("localhost", "127.0.0.1") else (self.port, _DNS_PORT)
 
-    def command(self, work: Path) -> list[str]:
-        """Return the arguments that start FLARE's client in a work folder."""
-        options = ["secure_train=true", f"uid={self.site}", f"org={_org(self.site)}", "config_folder=config"]
+    def command(self, work: Path, site: str) -> list[str]:
+        """Return the arguments that start FLARE's client of a site in a work folder."""
+        options = ["secure_train=true", f"uid={site}", f"org={_org(site)}", "config_folder=config"]
         module = "dpcape.engines.flare.site_client"
         return ["-u", "-m", module, "-m", str(work), "-s", "fed_client.json", "--set", *options]
 
-    def fill(self, work: Path, *, tls_key: str, port: int) -> None:
-        """Fill a new work folder."""
+    def fill(self, work: Path, *, site: str, tls_key: str, port: int) -> None:
+        """Fill a new work folder of a site, whose own processes meet on a port."""
         for name in ("startup", "local", "transfer", "tmp"):
             (work / name).mkdir(mode=0o700)
-        for name in _CERTIFICATES:
-            write_private(work / "startup" / name, _certificates(self.path / "startup" / name))
+        for name, content in self.certificates:
+            write_private(work / "startup" / name, content)
         write_private(work / "startup" / "client.key", tls_key)
-        _write(work / "startup" / "fed_client.json", self._client())
+        _write(work / "startup" / "fed_client.json", self._client(site))
         _write(work / "local" / "resources.json", site_resources())
         _write(work / "local" / "authorization.json", authorization(at_server=False))
         _write(work / "local" / "comm_config.json", comm_config(port))
         write_private(work / "local" / "log_config.json", _log_config())
 
-    def _client(self) -> dict[str, Any]:
-        identity, host, port = self.server()
-        service = {"target": f"{host}:{port}", "scheme": "grpc"}
+    def _client(self, site: str) -> dict[str, Any]:
+        service = {"target": self.address, "scheme": "grpc"}
         client = {
             "ssl_private_key": "client.key",
             "ssl_cert": "client.crt",
             "ssl_root_cert": "rootCA.pem",
-            "fqsn": self.site,
+            "fqsn": site,
             "is_leaf": True,
             "connection_security": "mtls",
         }
-        servers = [{"name": "dpcape", "service": service, "identity": identity}]
+        servers = [{"name": "dpcape", "service": service, "identity": self.identity}]
         return {"format_version": 2, "servers": servers, "client": client}
+
+
+def _is_host(host: str) -> bool:
+    """Return whether it is a name or a dotted quad; ``0``, ``127.1`` and ``0x7f.1`` hide which machine they are."""
+    if not _HOST.fullmatch(host):
+        return False
+    if not _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return True
+    try:
+        return not IPv4Address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 # Name look-ups over TCP through libc, since the sandbox has no UDP.

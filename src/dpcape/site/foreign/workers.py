@@ -205,8 +205,12 @@ def start_zygote(
     *,
     python: str = sys.executable,
     options: Mapping[str, Any] | None = None,
+    first_line: Callable[[subprocess.Popen[bytes]], bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a zygote that serves one end of a socket pair; refuse a machine that cannot confine it."""
+    """Start a zygote that serves one end of a socket pair; refuse a machine that cannot confine it.
+
+    ``first_line`` reads what it reports; it is waited for without a limit if absent.
+    """
     if abi() < 1:
         raise _unconfined()
     zygote = subprocess.Popen(
@@ -227,9 +231,11 @@ def start_zygote(
     with contextlib.suppress(BrokenPipeError):
         zygote.stdin.write(msgspec.json.encode(settings) + b"\n")
         zygote.stdin.close()
-    answer = zygote.stdout.readline()
+    answer = zygote.stdout.readline() if first_line is None else first_line(zygote)
     zygote.stdout.close()
-    report = msgspec.json.decode(answer, type=ZygoteReport) if answer else ZygoteReport(is_confined=False)
+    report = (
+        msgspec.json.decode(answer, type=ZygoteReport) if answer.endswith(b"\n") else ZygoteReport(is_confined=False)
+    )
     if not report.is_confined:
         zygote.kill()
         zygote.wait()

@@ -12,7 +12,7 @@ from dpcape.site.page_port import page_port
 from dpcape.site.vault.self_test import Probes
 from dpcape.site.vault.server import SELF_TEST_FILE
 
-# A kernel may have io_uring, fanotify or programs in memory switched off.
+# A kernel may have io_uring, fanotify, programs in memory or queues of System V switched off.
 MUST_SUCCEED_OUTSIDE = (
     "read secret 1",
     "write secret 1",
@@ -28,6 +28,7 @@ MUST_SUCCEED_OUTSIDE = (
     "listen on a port that the kernel chooses",
     "run a shell",
     "run a program by its descriptor",
+    "leave its group of processes",
 )
 
 

@@ -36,11 +36,13 @@ class SiteFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Which folder, whether the kit is its own, and the settings to note in its ledger.
 
-    They are noted only if the steward confirmed the server in them: now (``confirms``) or before.
+    ``certificate`` is what was read from the kit: the engine gets this one, whatever the kit holds by then. Settings
+    are noted only if the steward confirmed the server in them: now (``confirms``) or before.
     """
 
     folder: str
     kit: str
+    certificate: str
     settings: dict[str, Any]
     confirms: bool = False
 
@@ -56,7 +58,7 @@ def facts_of(question: Question) -> SiteFacts:
     place = SiteFolder(question.folder)
     place.coordinator()
     key = tls_key(place.keys)
-    require_own_certificate(Path(question.kit), place.name, key)
+    require_own_certificate(question.certificate.encode("ascii"), Path(question.kit), place.name, key)
     packages = sorted(place.state().packages)
     for package in packages:
         # It may have been replaced since it was allowed.

@@ -29,6 +29,7 @@ def start_vault(
     packages: Sequence[str],
     probes: Callable[[int], Probes],
     say: Callable[[str], None],
+    first_line: Callable[[Process], bytes],
 ) -> tuple[Process, Process | None]:
     """Start a vault, and a zygote if ``packages`` are allowed; where that cannot be confined, the vault refuses them.
 
@@ -48,13 +49,15 @@ def start_vault(
         Returns what such code must not reach, given the vault's process.
     say : callable
         Told why there is no zygote.
+    first_line : callable
+        Returns a process's first line, without waiting for ever.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        zygote = _zygote(theirs, packages, python, options, say) if packages else None
+        zygote = _zygote(theirs, packages, python, options, say, first_line) if packages else None
         lines = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
         told = msgspec.structs.replace(settings, control=lines[0], workers=None if zygote is None else lines[1])
-        vault = _launched(told, lines, python, options)
+        vault = _launched(told, lines, python, options, first_line)
         if zygote is not None:
             from dpcape.site.foreign.workers import Workers
 
@@ -69,12 +72,13 @@ def _zygote(
     python: str,
     options: Mapping[str, Any],
     say: Callable[[str], None],
+    first_line: Callable[[Process], bytes],
 ) -> Process | None:
     # Statistics and what they compute with are loaded for sites that allow packages alone.
     from dpcape.site.foreign.workers import start_zygote
 
     try:
-        return start_zygote(line, packages, python=python, options=options)
+        return start_zygote(line, packages, python=python, options=options, first_line=first_line)
     except TransportError as error:
         say(str(error))
         return None
@@ -90,7 +94,13 @@ def _test_child(workers: Workers, probes: Probes) -> None:
         )
 
 
-def _launched(settings: VaultSettings, lines: Sequence[int], python: str, options: Mapping[str, Any]) -> Process:
+def _launched(
+    settings: VaultSettings,
+    lines: Sequence[int],
+    python: str,
+    options: Mapping[str, Any],
+    first_line: Callable[[Process], bytes],
+) -> Process:
     vault = subprocess.Popen(
         [python, "-I", "-m", "dpcape.site.vault.server"],
         stdin=subprocess.PIPE,
@@ -102,11 +112,10 @@ def _launched(settings: VaultSettings, lines: Sequence[int], python: str, option
         **options,
     )
     assert vault.stdin is not None
-    assert vault.stdout is not None
     vault.stdin.write(msgspec.json.encode(settings) + b"\n")
     vault.stdin.close()
-    answer = vault.stdout.readline()
-    told: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "it ended without a word"}
+    answer = first_line(vault)
+    told: dict[str, Any] = msgspec.json.decode(answer) if answer.endswith(b"\n") else {"error": "it gave no answer"}
     if "error" in told:
         raise TransportError(f"The vault did not start because of this: {told['error']}")
     return vault

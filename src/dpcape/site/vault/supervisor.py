@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,14 +21,25 @@ from typing import Any
 
 import msgspec
 
-from dpcape.core.errors import TransportError
+from dpcape.core.errors import DpcapeError, TransportError
+from dpcape.core.plain_text import one_line
 from dpcape.site.vault.accounts import Account, Accounts
+from dpcape.site.vault.clearing import remove
 from dpcape.site.vault.client import LINE_VARIABLE, LISTENER_VARIABLE
 from dpcape.site.vault.guarded import MUST_SUCCEED_OUTSIDE, Elsewhere, Guarded
 from dpcape.site.vault.launch import GO, Launch, Report
 from dpcape.site.vault.log_lines import Say
+from dpcape.site.vault.meeting_port import MeetingPort
 from dpcape.site.vault.modes import NONE, Mode
-from dpcape.site.vault.processes import adopt_descendants, end_descendants, pass_on, reap
+from dpcape.site.vault.processes import (
+    ToldToEnd,
+    adopt_descendants,
+    code_of,
+    descendants,
+    end_descendants,
+    first_line,
+    pass_on,
+)
 from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated
 from dpcape.site.vault.server import VaultSettings
@@ -37,6 +47,7 @@ from dpcape.site.vault.start import start_vault
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _CALM_SECONDS = 1.0, 60.0, 300.0
 _START_SECONDS = 120.0
+_GRACE_SECONDS = 2.0
 _GLANCE = 0.1
 
 
@@ -114,6 +125,9 @@ class Supervisor:
         self._ending = False
         self._is_tested = False
         self._zygote: subprocess.Popen[bytes] | None = None
+        # Kept until its group is killed; it is not waited for before.
+        self._leader: subprocess.Popen[bytes] | None = None
+        self._meeting: MeetingPort | None = None
 
     def run(self) -> int:
         """Serve until a signal comes; return the exit code. However the engine ends, it is started again.
@@ -123,35 +137,57 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
         adopt_descendants()
-        pause = _FIRST_PAUSE
         try:
-            while True:
-                begun = time.monotonic()
-                what = self._outcome()
-                if self._is_told_to_end():
-                    return 0
-                if time.monotonic() - begun > _CALM_SECONDS:
-                    pause = _FIRST_PAUSE
-                self._warn(f"{what}; vault and engine start again in {pause:g} s")
-                self._rest(pause)
-                if self._is_told_to_end():
-                    return 0
-                pause = min(2 * pause, _LONGEST_PAUSE)
+            self._serve_until_told_to_end()
         finally:
-            end_descendants()
+            is_clean = self._end_all()
+            if self._meeting is not None:
+                self._meeting.close()
+        return 0 if is_clean else 1
+
+    def _serve_until_told_to_end(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            begun = time.monotonic()
+            what = self._outcome()
+            if self._is_told_to_end():
+                return
+            if time.monotonic() - begun > _CALM_SECONDS:
+                pause = _FIRST_PAUSE
+            self._warn(f"{what}; vault and engine start again in {pause:g} s")
+            self._rest(pause)
+            if self._is_told_to_end():
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _end_all(self) -> bool:
+        """End every process that was started here, directly or not; warn, and return False, if one is left."""
+        is_clean = end_descendants(None if self._leader is None else self._leader.pid)
+        if is_clean:
+            self._leader = None
+        else:
+            left = ", ".join(map(str, descendants()[:20])) or "not seen"
+            self._warn(
+                f"PROCESSES OF THE ENGINE COULD NOT BE ENDED (numbers: {left}). They may hold this site's TLS key and "
+                "a port. End them by hand, or restart the machine"
+            )
+        return is_clean
 
     def _outcome(self) -> str:
         """Serve once; return what ended it. A first start that fails, and a failed self-test, are not tried again."""
         was_tested = self._is_tested
-        with self._work_folder() as work:
-            try:
+        try:
+            with self._work_folder() as work:
                 return self._serve_once(work)
-            except NotSeparated:
+        except NotSeparated:
+            raise
+        except ToldToEnd:
+            return "told to end"
+        except Exception as error:
+            # Whatever it is: an engine may have brought it about, and the steward alone ends the site.
+            if not was_tested:
                 raise
-            except (TransportError, OSError) as error:
-                if not was_tested:
-                    raise
-                return f"{error}".rstrip(".")
+            return _in_words(error)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self._ending = True
@@ -166,28 +202,35 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _work_folder(self) -> Any:
-        """Make a folder for one start; what an engine left in it never survives."""
-        end_descendants()
+        """Make a folder for one start, unless processes of the last are left; what an engine left in it is removed."""
+        if not self._end_all():
+            raise TransportError("Nothing starts while processes of the last engine are left.")
         place = Path(tempfile.mkdtemp(prefix="dpcape-engine-", dir=self._serving.work))
         try:
             yield place
         finally:
-            end_descendants()
-            shutil.rmtree(place, ignore_errors=True)
+            self._end_all()
+            self._clear(place)
+
+    def _clear(self, place: Path) -> None:
+        try:
+            remove(place)
+        except Exception as error:
+            self._warn(f"the engine's work folder {str(place)!r} was not removed wholly ({_in_words(error)})")
 
     def _serve_once(self, work: Path) -> str:
         """Start the pair and watch it; return what ended it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The engine's own processes meet here. It cannot listen by itself: the kernel would choose a port for a socket
         # without one, on every address, and Landlock is not asked.
-        with ours, theirs, socket.create_server(("127.0.0.1", 0)) as listener:
+        with ours, theirs, self._listener() as listener:
             self._engine.prepare(work, int(listener.getsockname()[1]))
             _hand_over(work, self._serving.accounts.engine)
             vault = self._start_vault(ours)
             engine = self._start_engine(work, listener, theirs, vault.pid)
         self._say(self._serving.mode.line)
         while not self._ending:
-            code = engine.poll()
+            code = code_of(engine)
             if code is not None:
                 return f"the engine ended with code {code}"
             if vault.poll() is not None:
@@ -195,6 +238,12 @@ class Supervisor:
             time.sleep(_GLANCE)
         _stop(engine)
         return "told to end"
+
+    def _listener(self) -> socket.socket:
+        """Listen where the engine's processes meet: at every start on the same port."""
+        if self._meeting is None:
+            self._meeting = MeetingPort()
+        return self._meeting.listener()
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
         serving = self._serving
@@ -207,6 +256,7 @@ class Supervisor:
                 packages=() if serving.mode is NONE else serving.packages,
                 probes=elsewhere.probes,
                 say=self._warn,
+                first_line=self._first_line,
             )
         return vault
 
@@ -233,11 +283,7 @@ class Supervisor:
             if not self._is_tested:
                 self._control(launch)
             engine, report = self._launched(launch, (line.fileno(), listener.fileno()))
-        try:
-            self._judge(report)
-        except NotSeparated:
-            end_descendants()
-            raise
+        self._judge(report)
         assert engine.stdin is not None
         engine.stdin.write(GO)
         engine.stdin.close()
@@ -255,9 +301,10 @@ class Supervisor:
             start_new_session=True,
             **_options(self._serving.accounts.engine),
         )
+        self._leader = engine
         assert engine.stderr is not None
         pass_on(engine.stderr, self._say)
-        return engine, _report_of(engine, launch)
+        return engine, self._report_of(engine, launch)
 
     def _control(self, launch: Launch) -> None:
         """Show that the self-test's attempts succeed outside, under the vault's own account."""
@@ -269,7 +316,7 @@ class Supervisor:
             cwd="/",
             **_options(self._serving.accounts.vault),
         )
-        report = _report_of(outside, msgspec.structs.replace(launch, confined=False))
+        report = self._report_of(outside, msgspec.structs.replace(launch, confined=False))
         outside.wait(_START_SECONDS)
         missing = sorted(set(MUST_SUCCEED_OUTSIDE) - set(report.succeeded))
         if missing:
@@ -297,20 +344,27 @@ class Supervisor:
                 "outside the Python environment and the engine's work folder."
             )
 
+    def _report_of(self, process: subprocess.Popen[bytes], launch: Launch) -> Report:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(launch) + b"\n")
+            process.stdin.flush()
+        answer = self._first_line(process)
+        if not answer.endswith(b"\n"):
+            raise TransportError(
+                "The engine's launcher ended before it reported. Check that the engine's account can run the Python "
+                "that dpcape is installed in, or name another interpreter with --engine-python."
+            )
+        return msgspec.json.decode(answer, type=Report)
 
-def _report_of(process: subprocess.Popen[bytes], launch: Launch) -> Report:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(msgspec.json.encode(launch) + b"\n")
-        process.stdin.flush()
-    answer = process.stdout.readline()
-    if not answer:
-        raise TransportError(
-            "The engine's launcher ended before it reported. Check that the engine's account can run the Python that "
-            "dpcape is installed in, or name another interpreter with --engine-python."
-        )
-    return msgspec.json.decode(answer, type=Report)
+    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        return first_line(process, _START_SECONDS, self._is_told_to_end)
+
+
+def _in_words(error: Exception) -> str:
+    """Return an error as part of a line of the log."""
+    told = one_line(str(error)).rstrip(".")
+    return told if isinstance(error, DpcapeError) else f"{type(error).__name__}: {told}"
 
 
 def _options(account: Account) -> dict[str, Any]:
@@ -326,8 +380,9 @@ def _hand_over(work: Path, account: Account) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and give it a little time."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(2.0)
-    reap()
+    end = time.monotonic() + _GRACE_SECONDS
+    while code_of(process) is None and time.monotonic() < end:
+        time.sleep(_GLANCE)

@@ -131,11 +131,26 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "listen": (50, 201),
     "accept": (43, 202),
     "accept4": (288, 242),
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
     "shmget": (29, 194),
     "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
     "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
     "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
     "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "mq_timedsend": (242, 182),
+    "mq_timedreceive": (243, 183),
+    "mq_notify": (244, 184),
+    "mq_getsetattr": (245, 185),
     "open": (2, None),
     "openat": (257, 56),
     "openat2": (437, 437),
@@ -207,7 +222,8 @@ NUMBERS: dict[str, tuple[int, int | None]] = {
     "getrlimit": (97, 163),
 }
 
-# Refused with EPERM: reach into other processes, mounts, the machine, attributes of files, System V memory and queues,
+# Refused with EPERM: reach into other processes, mounts, the machine, attributes of files; memory, semaphores and
+# queues of System V (their numbers are the same in all processes, and no call is needed to open one) and POSIX queues;
 # and what Landlock has no rule for: watching files, listening on a port of the kernel's choice, a program without path.
 DENIED = (
     "unshare",
@@ -295,11 +311,25 @@ DENIED = (
     "mknodat",
     "shmget",
     "shmat",
+    "shmctl",
+    "shmdt",
     "semget",
+    "semop",
+    "semctl",
+    "semtimedop",
     "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
     "mq_open",
+    "mq_unlink",
+    "mq_timedsend",
+    "mq_timedreceive",
+    "mq_notify",
+    "mq_getsetattr",
 )
-# Answered with 0 and not carried out: programs call them after writing a file and end if they are refused.
+# Answered with 0 and not carried out: programs call them after writing a file, or before they start a program, and end
+# if they are refused. The group of processes that an engine could leave is how the supervisor ends all of it.
 IGNORED = (
     "chmod",
     "fchmod",
@@ -313,6 +343,8 @@ IGNORED = (
     "utimes",
     "futimesat",
     "utimensat",
+    "setsid",
+    "setpgid",
 )
 # Allowed on the calling process alone: the process argument must be 0.
 OWN_PROCESS = (
