@@ -44,7 +44,6 @@ from dpcape.site.ledger import (
     confirm,
 )
 from dpcape.site.lost_rows import lost_rows
-from dpcape.site.measured import longest_series, measured
 from dpcape.site.study_shelf import StudyShelf
 from dpcape.study.study import Study
 
@@ -264,7 +263,7 @@ class SiteFolder(StudyShelf, DataShelf):
         records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         if allowance not in state.releases:
             # Before the site answers anything: that a number is too small looks as if none was stated.
-            ledger.check(replace(charge, longest=longest_series(records)))
+            ledger.check(replace(charge, longest=getattr(records, "longest_series", 0)))
         site = Site(
             self.name,
             records,
@@ -318,6 +317,8 @@ class SiteFolder(StudyShelf, DataShelf):
         charge, unit = study.charge(self.name), self.state().unit_of(data)
         if study.data.kind != "subjects" or charge.unit.kind == "subject" or unit.kind == "record":
             return charge
+        from dpcape.site.measured import measured
+
         found = measured(study, Path(self.data_sets()[data]["path"]), unit.rows_per_subject)
         return charge if found is None else replace(charge, longest=found.longest)
 

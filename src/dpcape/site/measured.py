@@ -45,12 +45,7 @@ def measured(study: Study, path: Path, rows_per_subject: int | None) -> Measured
                 records = plan.records(open_file(path, plan))
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
-            _known[key] = Measured(records.n_records, longest_series(records))
+            _known[key] = Measured(records.n_records, getattr(records, "longest_series", 0))
         return _known[key]
     except (DpcapeError, OSError):
         return None
-
-
-def longest_series(records: object) -> int:
-    """Return how many records one subject owns at most in these; zero where the records do not tell."""
-    return int(getattr(records, "longest_series", 0))
