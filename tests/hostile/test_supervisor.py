@@ -303,6 +303,8 @@ from pathlib import Path
 from dpcape.site.vault.clearing import remove
 place = Path(sys.argv[1]) / "work"
 (place / "a" / "b" / "c").mkdir(parents=True)
+(place / "0" / "1").mkdir(parents=True)
+(place / "1" / "0").mkdir(parents=True)
 (place / "a" / "link").symlink_to(Path(sys.argv[1]) / "outside")
 (place / "a" / "b" / "c" / "file").write_text("")
 for path in (place / "a" / "b" / "c", place / "a" / "b", place / "a"):

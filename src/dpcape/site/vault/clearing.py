@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
-_OPENED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOKED_AT = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _AT_A_TIME = 1000
 # A file system may leave out entries while others of the same folder are removed.
 _PASSES = 3
@@ -26,56 +23,74 @@ def remove(place: Path) -> None:
     Each folder inside is moved up to the top before it is emptied, so that no path is long and two descriptors do.
     Links are removed, never followed.
     """
-    refused: list[OSError] = []
-    top = os.open(place, _OPENED)
+    top = _Top(_opened(place))
     try:
-        waiting = _emptied(top, top, refused)
+        waiting = top.emptied(top.descriptor)
         while waiting:
-            waiting += _removed(waiting.pop(), top, refused)
+            waiting += top.removed(waiting.pop())
     finally:
-        os.close(top)
+        os.close(top.descriptor)
     try:
         place.rmdir()
     except OSError as error:
-        raise (refused or [error])[0] from None
+        raise (top.refused or [error])[0] from None
 
 
-def _removed(name: str, top: int, refused: list[OSError]) -> list[str]:
-    """Remove a folder at the top; return the folders that were in it, which are at the top now."""
-    found: list[str] = []
-    try:
-        for _ in range(_PASSES):
-            folder = os.open(name, _OPENED, dir_fd=top)
-            try:
-                found += _emptied(folder, top, refused)
-            finally:
-                os.close(folder)
-            with contextlib.suppress(OSError):
-                os.rmdir(name, dir_fd=top)
-                return found
-        os.rmdir(name, dir_fd=top)
-    except OSError as error:
-        refused.append(error)
-    return found
+class _Top:
+    """The folder that is removed, to which those inside of it are moved, and what was refused."""
 
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.refused: list[OSError] = []
+        self._numbers = count()
 
-def _emptied(folder: int, top: int, refused: list[OSError]) -> list[str]:
-    """Remove the files of a folder and move its folders to the top; return the names they have there."""
-    found = []
-    for entry in _entries(folder):
+    def removed(self, name: str) -> list[str]:
+        """Remove a folder that is here; return the folders that were in it, which are here now."""
+        found: list[str] = []
         try:
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.name, dir_fd=folder)
-                continue
-            _open_up(entry.name, folder)
-            name = entry.name
-            if folder != top:
-                name = secrets.token_hex(16)
-                os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=top)
-            found.append(name)
+            for _ in range(_PASSES):
+                folder = _opened(name, self.descriptor)
+                try:
+                    found += self.emptied(folder)
+                finally:
+                    os.close(folder)
+                with contextlib.suppress(OSError):
+                    os.rmdir(name, dir_fd=self.descriptor)
+                    return found
+            os.rmdir(name, dir_fd=self.descriptor)
         except OSError as error:
-            refused.append(error)
-    return found
+            self.refused.append(error)
+        return found
+
+    def emptied(self, folder: int) -> list[str]:
+        """Remove the files of a folder and move its folders here; return the names they have here."""
+        found = []
+        for entry in _entries(folder):
+            try:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=folder)
+                    continue
+                _open_up(entry.name, folder)
+                name = entry.name
+                if folder != self.descriptor:
+                    name = self._free_name()
+                    os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=self.descriptor)
+                found.append(name)
+            except OSError as error:
+                self.refused.append(error)
+        return found
+
+    def _free_name(self) -> str:
+        for number in self._numbers:
+            try:
+                os.stat(str(number), dir_fd=self.descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                break
+        return str(number)
+
+
+def _opened(path: Path | str, folder: int | None = None) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
 def _entries(folder: int) -> Iterator[os.DirEntry[str]]:
@@ -86,7 +101,7 @@ def _entries(folder: int) -> Iterator[os.DirEntry[str]]:
 
 def _open_up(name: str, folder: int) -> None:
     """Give the owner of a folder the right to list and change it."""
-    looked_at = os.open(name, _LOOKED_AT, dir_fd=folder)
+    looked_at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         if os.fstat(looked_at).st_mode & stat.S_IRWXU != stat.S_IRWXU:
             # The descriptor cannot change a mode itself; its name in /proc leads to this folder and to no other.
