@@ -62,13 +62,27 @@ def test_pages_speak_of_the_project_alone(page: str) -> None:
     assert not re.search(r"/home/|/root/|/work/|/tmp/", text), page
 
 
-def test_the_table_of_rooms_is_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_and_table_of_rooms_are_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
     import house
 
+    again = "run python docs/pictures/house.py"
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert house.table() in page, "run python docs/pictures/house.py"
+    assert house.table() in page, again
     picture = (ROOT / "docs" / "pictures" / "house.svg").read_text(encoding="utf-8")
-    for rooms in house.layers():
+    assert picture == house.drawn(), again
+    assert (ROOT / "docs" / "pictures" / "trust.svg").read_text(encoding="utf-8") == house.trust_drawn(), again
+    for rooms in [*house.layers(), *house.layers("core-layers")]:
         for room in rooms:
-            assert f">{room}</text>" in picture, "run python docs/pictures/house.py"
+            assert f">{room}</text>" in picture
+
+
+def test_rooms_of_the_trust_line_are_in_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
+    import house
+
+    rooms = {room for line in house.layers() for room in line}
+    inside = {f"{house.TRUSTED}/{room}" for line in house.layers("core-layers") for room in line}
+    drawn = set(re.findall(r"[a-z_]+(?:/[a-z_]+)?(?=/|\.py)", re.sub(r"<[^>]*>", "\n", house.trust_drawn())))
+    assert "core/secure_sum" in drawn
+    assert drawn - rooms - inside == set()
