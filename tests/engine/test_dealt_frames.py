@@ -129,11 +129,11 @@ def test_what_crosses_the_engine_tells_nothing_of_the_noise() -> None:
     request = next(message.request for message in asked if isinstance(message, m.Deal))
     for name in SITES:
         context = box_context(terms.digest(), 0, request, name, SITES)
-        opened = keys[name].half._kept_key().open(parts_of(boxes[name])[2], context)
+        opened = keys[name].role._kept_key().open(parts_of(boxes[name])[2], context)
         assert opened[8 * len(SITES) + PAD_BYTES :] == shares["dealt"][name].astype("<i8").tobytes()
         for other in set(SITES) - {name}:
             with pytest.raises(ProtocolError, match="could not be opened"):
-                keys[other].half._kept_key().open(parts_of(boxes[name])[2], context)
+                keys[other].role._kept_key().open(parts_of(boxes[name])[2], context)
 
 
 def own_boxes(stage: Stage, frame: bytes) -> m.Dealt:

@@ -57,7 +57,7 @@ class _Isolating(LosingLine):
     def _carry(self, site: str, data: bytes, deadline: float | None) -> bytes | None:
         if not self._losses and len(self.of_kind("Accept")) == len(self.sites):
             (guarded,) = self.inner.site(self.sites[0])._allowances.values()
-            session = guarded.half._session
+            session = guarded.role._session
             graph = masking_graph(session._config, session.session_id)
             around = min((graph.neighbours(name) for name in self.sites), key=len)
             self._losses = [Loss(name, "Submit") for name in around[1:]]

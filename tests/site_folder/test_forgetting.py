@@ -50,7 +50,7 @@ def test_a_finished_allowance_is_forgotten_and_still_refused(protocol: Protocol)
     federation = Federation(sites, protocol=protocol)
     private = use(federation)
     site = sites.site("lyon")
-    kept = weakref.ref(site._allowances[private._terms.allowance].half)
+    kept = weakref.ref(site._allowances[private._terms.allowance].role)
     gc.disable()
     try:
         federation.ledger_heads()
@@ -83,14 +83,14 @@ def test_draws_and_secrets_are_overwritten() -> None:
     federation = Federation(sites, protocol=Cape(n_colluding=1))
     private = federation.allow(1.0, 1e-5)
     seen: list[np.ndarray] = []
-    half = sites.site("lyon")._allowances[private._terms.allowance].half
-    real = half._draw
-    half._draw = lambda message: (real(message), seen.append(half._drawn))[0]
+    role = sites.site("lyon")._allowances[private._terms.allowance].role
+    real = role._draw
+    role._draw = lambda message: (real(message), seen.append(role._drawn))[0]
     private.mean(first_moments(federation.facts))
-    assert half._drawn is None
+    assert role._drawn is None
     assert len(seen) == 1
     assert not seen[0].any()
-    session = half._session
+    session = role._session
     epoch = session._recover._epoch
     # Seed shares of survivors are kept until nobody can need them to open the last release.
     assert any(any(shares) for shares in epoch._shares.values())

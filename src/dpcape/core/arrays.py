@@ -1,4 +1,4 @@
-"""Type aliases for NumPy arrays of real numbers, of integers, of Booleans and of anything; work on all rows of one."""
+"""Type aliases for NumPy arrays, and fast operations on all rows of an array."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]  # type: ignore[explicit-any]  # raw columns are checked where they are read
 """Values of any type and shape, such as raw columns of a file."""
 
-# Longer rows, or more of them, are not worth the memory.
+# Limits on row length and block size; beyond them, repeating the numbers costs more memory than it is worth.
 _SHORT, _FEW = 64, 1 << 13
-# Part of the rows up to which they are shortened one by one.
+# Share of rows above the length up to which only those rows are scaled, not the whole block.
 _RARE = 1 / 8
 
 
@@ -71,7 +71,7 @@ def shorten_rows(rows: FloatArray, norms: FloatArray, length: float) -> None:
     """
     longer = np.flatnonzero(norms > length)
     if len(longer) > _RARE * len(rows):
-        # The factor of other rows is exactly 1.
+        # Rows that are short enough get a factor of exactly 1.
         rows *= (length / np.maximum(norms, length))[:, np.newaxis]
     elif len(longer):
         rows[longer] *= (length / norms[longer])[:, np.newaxis]
@@ -84,9 +84,9 @@ def column_sums(rows: FloatArray) -> FloatArray:
 
 
 def all_finite(values: AnyArray) -> bool:
-    """Tell whether all of some real numbers are finite.
+    """Return whether all values are finite.
 
-    Squares never cancel: where their sum is finite, so are the values. This takes half the time of looking at each.
+    Squares cannot cancel, so a finite sum of squares means finite values. Twice as fast as checking each value.
     """
     if values.flags.c_contiguous:
         with np.errstate(all="ignore"):

@@ -30,7 +30,7 @@ SAMPLED, RECORD_BY_RECORD = "sampled", "record_by_record"
 WAYS = (SAMPLED, RECORD_BY_RECORD)
 MAX_BLOCK, MAX_SIZE, MAX_ENTRIES = 2**20, 2**22, 2**26
 LEAST_SECONDS, MOST_SECONDS = 0.02, 60.0
-# Public values of the enclosed statistic travel under names of their own.
+# Prefix of the enclosed statistic's public values in messages.
 _PREFIX = "its_"
 
 Block: TypeAlias = tuple[NDArray[Any], ...]  # type: ignore[explicit-any]  # numbers or codes
@@ -133,7 +133,7 @@ class Enclosed(Statistic[Any, FloatArray]):  # type: ignore[explicit-any]  # rec
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on besides proof, in words."""
+        """Unproved assumptions behind the guarantee, in words."""
         return assumption_of(self.enclosure, self.inner)
 
     @abstractmethod
@@ -305,7 +305,7 @@ def assumption_of(enclosure: Enclosure, inner: str) -> str:
 
 
 def clipped(rows: FloatArray, radius: float) -> FloatArray:
-    """Return finite rows, those that are longer than ``radius`` scaled down to it; exact lengths are at most that.
+    """Return finite rows, scaled down where longer than ``radius``; no exact length exceeds it.
 
     Entries are divided by the largest first, so that nothing overflows. Lengths are computed to within
     (size / 2 + 8) units of roundoff, of which the target leaves out 2 (size + 16).

@@ -54,18 +54,18 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file ``path`` against other processes; a process that ends, however it ends, lets go.
+    """Hold an exclusive lock on ``path``; the operating system releases it when the process ends, even by a crash.
 
     Parameters
     ----------
     path : Path
-        The lock file; it is made if absent, and stays.
+        The lock file; created if absent, never deleted.
     wait : bool
         Whether to wait for another process; if not, ``TimeoutError`` is raised at once.
     """
     lock: BaseFileLock = FileLock(path, mode=0o600)
     with lock.acquire(timeout=-1 if wait else 0, poll_interval=_POLL_SECONDS):
-        # Only files that exist or do not: a killed process would never let go, and a late one might not see it.
+        # Without file locks, filelock falls back to the file's existence: a killed process would never release it.
         if isinstance(lock, SoftFileLock):
             raise OSError(f"The file system of {path.parent} has no locks.")
         yield

@@ -13,11 +13,11 @@ from dpcape.core.messages import MAX_BYTES, MAX_ENTRIES
 # decomposition. At a site: the total as a matrix and packed, draws, masks, and the encoded reply.
 _AGGREGATOR_VECTORS, _VECTORS_PER_SITE = 10, 3
 _SITE_VECTORS = 10
-# What a message holds besides its vector.
+# Size of a message without its vector, at most.
 _ENVELOPE_BYTES = 2**16
-# Never counted as free: the interpreter, the records' buffers, other processes.
+# Reserved for the interpreter, the records' buffers and other processes.
 _RESERVED_BYTES = 64 * 2**20
-# Fits wherever the interpreter does; asking the system costs more than such a release.
+# Releases below this size are not checked: querying free memory costs more than the release.
 _NEGLIGIBLE_BYTES = 2**20
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
@@ -76,7 +76,7 @@ def _available() -> int | None:
                 return int(line.split()[1]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
-        # Windows has neither; there the operating system refuses, not dpcape.
+        # Windows has neither, so nothing is checked there: an allocation fails instead.
         return None
 
 
@@ -84,7 +84,7 @@ def _left_in_group() -> int | None:
     try:
         most = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
-        # Pages of files are given back when memory is short.
+        # The kernel reclaims the page cache when memory is short, so it counts as free.
         cached = dict(line.split() for line in (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines())
         return None if most == "max" else int(most) - used + int(cached.get("inactive_file", "0"))
     except (OSError, ValueError):

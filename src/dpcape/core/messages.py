@@ -73,7 +73,7 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which statistic release number ``release`` is of, and the noise the coordinator computed for it."""
+    """Statistic of release number ``release``, and the noise the coordinator computed for it."""
 
     release: int
     statistic: str
@@ -81,7 +81,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     plan: ReleaseNoise
 
 
-# To a site.
+# Messages to a site.
 class Describe(_Body, frozen=True):
     """Ask what the site holds; tell it which ledger head it showed last, so that it notices a restored backup."""
 
@@ -100,7 +100,7 @@ class Open(_Body, frozen=True):
 
 
 class Reopen(_Body, frozen=True):
-    """Ask to go on with an allowance after a crash, under its charge; ``heads`` as in :class:`Open`."""
+    """Ask to resume an allowance after a crash, under its existing charge; ``heads`` as in :class:`Open`."""
 
     terms: Terms
     heads: tuple[SignedHead, ...] = ()
@@ -193,7 +193,7 @@ class CheckDealt(_Body, frozen=True):
     box: bytes
 
 
-# From a site.
+# Messages from a site.
 class Described(_Body, frozen=True):
     """What a site holds, in public, the identity it signs with, and the head of its ledger.
 
@@ -221,7 +221,7 @@ class Agreed(_Body, frozen=True):
 
 
 class Reopened(_Body, frozen=True):
-    """The site goes on: ``next_release`` is the first number it has not begun; ``key`` as in :class:`Agreed`."""
+    """The site resumes: ``next_release`` is the first release it has not begun; ``key`` as in :class:`Agreed`."""
 
     next_release: int
     key: bytes = b""

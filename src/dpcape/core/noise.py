@@ -50,7 +50,7 @@ _CELL_SHIFT = 63 - _CELL_BITS
 # A block is between 1/32 and 1/16 of the scale wide (1 step for scales below 32).
 _BLOCKS_PER_SCALE_BITS = 4
 # Half-width of the band in which floating point is not trusted. Its error is below 2^-40 (docs/noise.md,
-# section 1.3); this band would forgive an exponential that is good to single precision only.
+# section 1.3); this band is wide enough even for an exponential accurate to single precision only.
 _GUARD = 2.0**-24
 # Proposals per pass: the handful of arrays of 128 kB stays in the second-level cache.
 _CHUNK = 1 << 14

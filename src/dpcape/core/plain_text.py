@@ -6,6 +6,6 @@ MOST_SIGNS = 2000
 
 
 def one_line(text: str, most: int = MOST_SIGNS) -> str:
-    """Return text as one line of printable signs, shortened: no line breaks, no commands to a terminal."""
+    """Return text as one line of printable characters, truncated: no line breaks, no terminal escape sequences."""
     shown = "".join(sign if sign.isprintable() else "?" for sign in text[:most])
     return shown if len(text) <= most else f"{shown} ..."

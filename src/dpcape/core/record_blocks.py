@@ -137,4 +137,4 @@ class HeldRecords(Protocol):
         """Return an iterator over protected units, each as records of its own: for code of other packages."""
 
     def each_part(self, function: Callable[[HeldRecords], FloatArray]) -> Iterator[FloatArray] | None:
-        """Return what a function makes of each part, where records lie on a cluster; else None."""
+        """Apply a function to each part of records on a cluster and return the results; None without a cluster."""

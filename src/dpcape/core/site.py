@@ -129,7 +129,7 @@ class Site:
         self.peers = peers
         self._laws = laws
         self._pinned: dict[str, bytes] = {name: identity.public}
-        # In the order in which they were last used.
+        # Least recently used first.
         self._allowances: dict[str, _Guarded] = {}
         self._n_opened = 0
         self._searched: set[bytes] = set()
@@ -179,10 +179,10 @@ class Site:
             return self._open(message.terms) if isinstance(message, Open) else self._reopen(message.terms)
         if allowance not in self._allowances:
             raise ProtocolError("The message was refused because its allowance is not open. Start a new run.")
-        # Put last: what is used stays longest.
+        # Move to the end, because the least recently used allowance is dropped first.
         guarded = self._allowances[allowance] = self._allowances.pop(allowance)
-        reply = guarded.half.answer(message)
-        guarded.is_finished |= guarded.half.completes(message) == len(guarded.terms.shares) - 1
+        reply = guarded.role.answer(message)
+        guarded.is_finished |= guarded.role.completes(message) == len(guarded.terms.shares) - 1
         return reply
 
     def _signed_head(self, length: int, head: str) -> SignedHead | None:
@@ -201,7 +201,7 @@ class Site:
         self.peers.take([head for head in heads if head.site != self.name], self._pinned)
 
     def _forget_finished(self, current: str) -> None:
-        """Forget allowances whose last release is complete, but the one this message is about: others may need it."""
+        """Forget finished allowances except the one of this message, which other sites may still need."""
         for name in [name for name, kept in self._allowances.items() if kept.is_finished and name != current]:
             self._allowances.pop(name).forget()
 
@@ -211,10 +211,10 @@ class Site:
         protocol = self._checked(terms)
         self.ledger.check(self._charge(terms))
         self._check_unchanged()
-        return Agreed(key=self._guard(terms, protocol).half.key())
+        return Agreed(key=self._guard(terms, protocol).role.key())
 
     def _check_unchanged(self) -> None:
-        """Refuse an allowance, before anything is charged, if the records' source holds other data than it did."""
+        """Refuse an allowance, before anything is charged, if the source of the records has changed."""
         try:
             self._records.check_unchanged()
         except ProtocolError as error:
@@ -224,7 +224,7 @@ class Site:
         """Continue an allowance after a crash: its charge and its counter stay, secrets are drawn again."""
         protocol = self._checked(terms)
         next_release = self.ledger.reopen(self._charge(terms))
-        return Reopened(next_release=next_release, key=self._guard(terms, protocol).half.key())
+        return Reopened(next_release=next_release, key=self._guard(terms, protocol).role.key())
 
     def _guard(self, terms: Terms, protocol: NoiseProtocol) -> _Guarded:
         # Counted apart from what is kept: no two allowances have noise of the same labels.
@@ -290,7 +290,7 @@ class Site:
             self._searched.add(asked)
 
     def context(self, allowance: str) -> SiteContext:
-        """Return what the protocol's half of an open allowance works with, for audits in the site's own process."""
+        """Return the context of an open allowance's site role, for audits in the site's own process."""
         return self._allowances[allowance]
 
     def _charge(self, terms: Terms) -> Charge:
@@ -325,14 +325,14 @@ class _Guarded:
         # By digest, as masks are bound: Python takes 1, 1.0 and True for equal, and NaN for different from itself.
         self._begun: dict[int, tuple[bytes, ReleaseNoise, AnyStatistic]] = {}
         self.is_finished = False
-        self.half: SiteRole = protocol.site_role(self)
+        self.role: SiteRole = protocol.site_role(self)
 
     def forget(self) -> None:
-        """Overwrite secrets and let go of everything that refers to them."""
-        self.half.forget()
+        """Overwrite secrets and drop every reference to them."""
+        self.role.forget()
         self._begun.clear()
-        # The half refers back to this object; without the link, both are freed now and not some time later.
-        del self.half
+        # Break the reference cycle between the role and this object, so that both are freed immediately.
+        del self.role
 
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
@@ -389,7 +389,7 @@ class _Guarded:
         return on_grid(total, plan.step)
 
     def _computed(self, statistic: AnyStatistic) -> FloatArray:
-        """Return the total; if records are refused while they are read, the words stay here, as of other failures."""
+        """Return the total; the text of an error raised while reading records stays at the site."""
         try:
             return self._site._total(statistic)
         except DpcapeError as error:

@@ -147,7 +147,7 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
 
     @property
     def assumption(self) -> str:
-        """What the diameter rests on besides proof, in words; empty for one that is proved in this package."""
+        """Unproved assumptions behind the diameter, in words; empty where this package proves it."""
         if is_own(type(self)):
             return ""
         return (
@@ -190,7 +190,7 @@ def is_free(name: str, cls: type, table: Mapping[str, str]) -> bool:
 
 
 AnyStatistic: TypeAlias = Statistic[Any, Any]  # type: ignore[explicit-any]  # known when it runs
-"""A statistic of records and with a mean that are known when a program runs, not when it is checked."""
+"""A statistic whose types of records and mean are unknown to the type checker."""
 
 _KNOWN: dict[str, type[AnyStatistic]] = {}
 _S = TypeVar("_S", bound=type[AnyStatistic])

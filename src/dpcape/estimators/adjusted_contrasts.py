@@ -43,9 +43,9 @@ from dpcape.tables import Table, interval, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Half of the length of the coded range, from -1 to 1, in whose units places are.
+# Half the width of the coded range [-1, 1], the unit of coded values.
 _STEP_OF_LEVELS = 2.0
-# Part of the variance that is within groups, at least; nothing is known of groups that are farther apart.
+# Minimum share of variance within groups; groups farther apart are not estimable.
 _LEAST_LEFT = 0.05
 # (k - 1) / 4 for the kurtosis k of an exponential distribution.
 _KURTOSIS_PART = 2.0

@@ -29,7 +29,7 @@ from dpcape.tables import Table, interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Median standard error of noise from which on a matrix is called useless.
+# Median standard error due to noise from which a matrix is reported as uninformative.
 _USELESS = 0.2
 _CLIPPED = "rows may have been clipped to their bound, which makes unrelated columns correlate; give ranges instead"
 

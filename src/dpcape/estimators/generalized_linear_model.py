@@ -39,7 +39,7 @@ from dpcape.results import Result
 if TYPE_CHECKING:
     pass
 
-# Largest quantile at which an interval is asked whether it contains zero: p-values below 2e-9 are not told apart.
+# p-values are interpolated on a grid of quantiles up to the first number; below 2e-9 they are reported as 2e-9.
 _FARTHEST, _POINTS = 6.0, 48
 _OF_INFERENCE = (
     "interval_",

@@ -20,7 +20,7 @@ from dpcape.statistics.gradients import LARGEST_WEIGHT
 
 # The weights of this last part of the rounds are averaged.
 _AVERAGED = 0.5
-# How often noise and sampling may exceed what a verdict allows for.
+# False-alarm probability of a verdict.
 _ERROR = 0.05
 _NOT_ACCURACY = "accuracy must be measured on other rows"
 # Records times mu, and rounds, at which the step of a model was chosen (docs/analyses/network.md). With less, steps are

@@ -208,7 +208,7 @@ class Harmonise(OfSites):
                 f"data must have the columns of the fit; {', '.join(missing)} is missing. Add what is missing."
             )
         codes = _places_of(found[self.site], self.sites_)
-        # One line per site, and a last one, found by the place -1, that leaves records as they are.
+        # One row per site, and a last one, selected by index -1, that leaves records unchanged.
         slopes = np.vstack([1 / self.scale_, np.ones(len(self.columns_))])
         offsets = np.vstack(
             [self.centre_ - (self.centre_ + self.location_) / self.scale_, np.zeros(len(self.columns_))]

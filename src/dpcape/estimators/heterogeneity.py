@@ -37,7 +37,7 @@ from dpcape.tables import NOT_ESTIMABLE, Table, interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# A count below so many standard deviations of its noise is not divided by for the noise of a mean.
+# Below this z-score, a count is too noisy to divide by, and the noise of a mean is not estimated.
 _CLEAR = 4.0
 _MOST_SITES, _DRAWN = 40, 3
 _HEADER = ["column", "mean, these sites", "mean, wider population", "SD between sites", "I^2", "mean of a further site"]
@@ -221,7 +221,8 @@ class Heterogeneity(OfSites):
         self.site_noise_scale_ = np.where(values.is_there[:, np.newaxis], unit * np.sqrt(values.noise), np.nan)
         error = reach * unit * np.sqrt(values.sampling + values.noise)
         ends = np.array([self.site_means_ - error, self.site_means_ + error])
-        # Of a site whose records noise hides nothing is known, nor of one whose records were moved towards the others.
+        # Nothing is estimable for a site whose count noise hides, nor for one whose records were shrunk towards the
+        # others.
         unknown = np.isnan(ends) | values.is_cut[:, np.newaxis]
         self.site_interval_ = np.where(unknown, np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends)
         found = [self._of_column(values, at) for at in range(len(columns))]

@@ -37,7 +37,7 @@ from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
 _EMPTY_LEVEL = 3.0
-# How often noise may move some centre farther than is said.
+# Probability that noise moves some centre farther than stated.
 _ERROR = 0.05
 # Share of standardised rows that should not be clipped.
 _QUANTILE = 0.95

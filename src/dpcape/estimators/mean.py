@@ -145,7 +145,7 @@ class Mean(FederatedEstimator):
         found = _per_valid(means, release.scale * unit, private.counted, statistic)
         low, high = _ends(facts, centre)
         self.variance_ = np.maximum(found.squares - found.mean**2, 0.0)
-        # Where noise hides the variance, count what it could be rather than nothing.
+        # Where noise hides the variance, use an upper bound instead of zero.
         counted = self.variance_ + found.scale * statistic.square_unit
         record_share = effective_share(federation, release.survivors) / found.share
         # Without ranges nothing is known of what was clipped: then the interval is about clipped rows.

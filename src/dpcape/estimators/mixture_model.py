@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # Clipping in whitened coordinates causes a small bias. Where noise in the whole third moment is below this share of an
 # average strength, the root of n_components, that bias would be larger than the noise (experiments/topics).
 _NEGLIGIBLE = 0.06
-# How often noise and sampling may exceed what a verdict allows for.
+# False-alarm probability of a verdict.
 _FAILURE = 0.05
 
 

@@ -24,11 +24,11 @@ _ONE_SIDED = 1.645
 _LONGEST_CHANGE = 4.0
 # The sampling variance of scores is that of the model, and a little more for what one step leaves out.
 _SCORE_SPREAD = 1.1
-# What counts vary more than the Poisson model says is multiplied by this.
+# Inflation factor for the estimated overdispersion.
 _HIDDEN_EXCESS = 1.5
-# Scores that vary more than this times what the Poisson model says refute it: nothing is said of its coefficients.
+# Overdispersion of the scores above which the Poisson model is rejected: its intervals are then unbounded.
 _MOST_DISPERSION = 1.15
-# The derivative of the scores of ratios is not counted as smaller than this before the last round.
+# Lower bound on the derivative of the ratio scores before the last round.
 _LEAST_UNCUT = 0.5
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
 _OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
@@ -282,8 +282,8 @@ def _predictor_spread(coefficients: FloatArray, moment: FloatArray, b: float) ->
 def _dispersion(square: float, curvature: FloatArray, scale: float) -> tuple[float, float]:
     """Return upper estimates of how much scores vary, in units of the model's variance: at least 1, and as released.
 
-    The first is infinite if they vary more than the model allows, whatever the noise is. Clipped residuals hide a part
-    of what counts vary more, so an excess is multiplied.
+    The first is infinite if they vary more than the model allows, whatever the noise is. Clipping hides a part of the
+    overdispersion, so the estimated excess is inflated.
     """
     whole, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
     own = _ONE_SIDED * scale * LARGEST_RESIDUAL**2
@@ -337,12 +337,13 @@ def _by_scores(
 
 def _left_out(rounds: Rounds, step: ScoreRound, change: FloatArray, direction: FloatArray | None) -> FloatArray:
     """Return by how much intervals are extended for what the last step leaves out."""
-    # The log-odds of two classes change by at most this much more than one block of coefficients says.
+    # Log-odds between two classes change by at most |x| |b_j - b_k| <= sqrt(2) |x| |b|, and by |x| |b| with one block
+    # b.
     reach = regressor_bound(rounds.bound, rounds.intercept) * math.sqrt(2 if len(step.constants) > 1 else 1)
     length = float(np.linalg.norm(change))
     bend = min(reach * length, _TYPICAL * _typical_change(rounds, step, change), _MOST_CURVATURE)
     along = np.abs(change if direction is None else np.append(change, direction @ change))
-    # Few records may determine a coefficient, as those of a rare group do: theirs change by more than is typical.
+    # A few records, such as a rare group, may determine a coefficient; their log-odds change more than is typical.
     own = np.maximum(bend, np.minimum(reach * along, _MOST_CURVATURE))
     return _missed(own) * along + _OTHER_CURVATURE * bend * length
 

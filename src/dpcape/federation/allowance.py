@@ -33,9 +33,9 @@ NOT_COUNTED = (
     "Records that cannot be read contribute zero, and this result does not count them: if a site has some, the result "
     "is too small by their share. Each site's own check fails above 1%."
 )
-# In standard deviations of its noise: a share of valid records is believed to be below one from here on, where there is
-# one release. With more releases it takes more, so that a fit has the same probability of a false alarm.
-_CLEARLY = 4.0
+# z-score below 1 at which the share of valid records is applied, for one release. With more releases the threshold
+# rises, so that the false-alarm probability of a whole fit stays the same.
+_VALID_SHARE_Z = 4.0
 _LEAST_SHARE = 0.05
 
 
@@ -133,7 +133,7 @@ class Allowance:
     def mean(self, statistic: Statistic[Any, M]) -> M:
         """Return the private mean of a statistic over the records of all sites that finish."""
         while len(self._plans) in self.lost:
-            # Paid for and gone: it counts in the guarantee as the release it would have been.
+            # Charged but lost: it counts in the guarantee as if it had been released.
             self._plans.append(self.plan(statistic))
         number = len(self._plans)
         plan, asked = self.plan(statistic), self._asked(statistic)
@@ -168,7 +168,7 @@ class Allowance:
             return packed
         share, scale = float(mean[-1]) / weight, self.releases[-1].scale / weight
         self.counted = ValidShare(share, scale)
-        spread = self._clearly * scale
+        spread = self._threshold_z * scale
         if share >= 1 - spread - 1e-9 or share < max(_LEAST_SHARE, spread):
             return packed
         warnings.warn(
@@ -183,9 +183,9 @@ class Allowance:
         return corrected
 
     @property
-    def _clearly(self) -> float:
-        """Standard deviations that noise exceeds in any release as seldom as :data:`_CLEARLY` in one."""
-        return -float(ndtri(ndtr(-_CLEARLY) / len(self._terms.shares)))
+    def _threshold_z(self) -> float:
+        """Threshold z-score with the false-alarm probability of one release at :data:`_VALID_SHARE_Z` (Bonferroni)."""
+        return -float(ndtri(ndtr(-_VALID_SHARE_Z) / len(self._terms.shares)))
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         """Return a release and its grid step: from the folder, or from the sites, and then kept before it is used."""

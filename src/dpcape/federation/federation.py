@@ -285,7 +285,7 @@ class Federation:
         return described
 
     def _describe_dealer(self) -> dict[str, DealerDescribed]:
-        """Ask the noise dealer who it is: a result must say if its noise can be repeated, or read by others."""
+        """Ask the noise dealer to describe itself: a result must state if its noise is replayable or readable."""
         name = self._transport.dealer
         if name is None:
             raise ProtocolError(

@@ -32,10 +32,10 @@ from dpcape.core.protocols.protocol import Outcome
 _MAGIC = b"dpcape kept releases 1\n"
 _ALLOWANCE = "allowance.kept"
 _NAME = re.compile(r"release-(\d{4,})\.kept")
-# Left over for the model, the report and the log.
+# Disk space reserved for the model, the report and the log.
 _SPARE_BYTES = 32 * 2**20
-# Linear algebra rounds differently on other machines; what is asked next follows from it.
 _Kept = TypeVar("_Kept")
+# Tolerance for public values of a request: linear algebra rounds differently on other machines.
 _TOLERANCE = 1e-6
 
 Public = dict[str, int | float | str | bool | Array]

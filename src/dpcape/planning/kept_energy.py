@@ -25,7 +25,7 @@ from dpcape.core.arrays import FloatArray
 # Beyond this many values (or 16 more than are kept), neighbours are averaged in blocks that grow by this factor.
 _SINGLE, _GROWTH = 48, 0.15
 _HALVINGS = 100
-# In a gap the number is an integer up to rounding; this is the tolerance.
+# Tolerance for treating the eigenvalue count in a spectral gap as an integer.
 _PLATEAU = 1e-12
 
 

@@ -261,7 +261,7 @@ def _checked(parameter: Parameter, value: object) -> object:
     if value == 0 and not isinstance(value, bool) and parameter.refuse is not None:
         # The parameter's own check decides whether zero is valid.
         return 0.0
-    # Written so that NaN is refused.
+    # Negated, because NaN compares false: this way NaN is refused.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidParameter(f"{name} must be a positive number; got {value!r}.")
     return value

@@ -34,7 +34,7 @@ from dpcape.transport.transport import Transport
 _LEAST_RECORDS, _RECORDS_PER_FEATURE = 400, 3
 # Length of a synthetic subject's series; the public largest number does not enter a plan.
 _TIME_POINTS = 40
-# Wide records are few: nothing is learnt from them, and a steward's machine is small.
+# Few records where rows are wide: their values do not matter, and a steward's machine may be small.
 _MOST_ENTRIES, _FEWEST_RECORDS = 20_000_000, 8
 
 

@@ -24,10 +24,10 @@ from dpcape.statistics.adjusted_products import (
 
 # Where noise is small against sampling, rows are shortened less: up to this ratio, and this many standard deviations.
 _QUIET, _LONGEST = 0.3, 4.0
-# Standard deviations of its noise that the product of residual and contrast must reach for anything to be known.
+# z-score that the product of residual and contrast must reach; below it, no contrast is estimable.
 _CLEAR = 4.0
 _LEAST_SD = 0.01
-# Outcomes from which on their squared products say something about their variances.
+# Number of outcomes from which their squared products inform the variances.
 _MANY = 10
 
 
@@ -76,7 +76,7 @@ class Residualiser:
 
     @property
     def scale(self) -> FloatArray:
-        """What centred outcomes are divided by, so that rows of a length of up to one are kept."""
+        """Divisor of centred outcomes; rows of length up to one are then not clipped."""
         return self.sd * self.length
 
 
@@ -279,9 +279,9 @@ def _outcomes(
 def standard_deviations(variances: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return standard deviations from variances with noise, and their relative errors."""
     estimates, spread = shrunk_to_middle(variances, errors)
-    # A place in a range, from -1 to 1, has a variance of up to 1.
+    # Values scaled to [-1, 1] have a variance of at most 1.
     kept = np.clip(estimates, _LEAST_SD**2, 1.0)
-    # Below the least one it may be any.
+    # Below the smallest variance, the relative error is at least 1.
     return np.sqrt(kept), np.maximum(spread / (2 * kept), np.where(estimates < kept, 1.0, 0.0))
 
 
@@ -301,10 +301,10 @@ def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray
     wanted = (1 - kept) * (middle - values)
     moved = np.clip(wanted, -errors, errors)
     estimates = np.maximum(values + moved, np.minimum(middle / 2, errors))
-    # What is not kept is as far from the median as values that noise does not explain.
+    # The part shrunk away differs from the median as much as the spread that noise does not explain.
     own = np.maximum(spread - errors**2, 0.0)
     squared = kept**2 * errors**2 + (1 - kept) ** 2 * (own + middle_error**2)
-    # One that would be moved farther has its own noise; the farther it is, the less do the others say about it.
+    # A value whose shrinkage was limited keeps its own noise; the farther out it is, the less the others inform it.
     beyond = np.clip(np.abs(wanted) - errors, 0.0, errors)
     return estimates, np.where(beyond > 0, np.hypot(errors, beyond), np.sqrt(squared))
 
@@ -323,7 +323,7 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     """
     products = sums.products * fitted.length
     squares, errors = shrunk_to_middle(sums.squares, np.full(len(products), noise * math.sqrt(2)))
-    # The estimate and once its error: a variance that is too small by chance would make findings of noise.
+    # Add one standard error: a variance that is too small by chance would turn noise into findings.
     sampling = (squares + errors) * fitted.length**2
     of_noise = (noise * fitted.length) ** 2
     variance = sampling + of_noise + fitted.leak
@@ -360,13 +360,14 @@ def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float
         first, second = fitted.variance_errors**-2.0, errors**-2.0
         combined = (first * fitted.variances + second * again) / (first + second)
         found, error = standard_deviations(combined, (first + second) ** -0.5)
-    # All variances have the noise of the number of records: of one far from the middle of its range, by its square.
+    # Noise in the record count scales every variance; the error grows with the squared distance of the mean from
+    # mid-range.
     of_number = np.abs(fitted.centre**2 - found**2) * fitted.n_error
     return found, np.hypot(error, of_number / (2 * found**2))
 
 
 def normal_quantile(confidence: float) -> float:
-    """Return how many standard errors an interval reaches to either side."""
+    """Return the half-width of an interval in standard errors."""
     return -float(ndtri((1 - confidence) / 2))
 
 

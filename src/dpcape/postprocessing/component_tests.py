@@ -44,7 +44,7 @@ _CORNER = 12
 _NORMALS = 1 << 16
 # Up to this size of a view draws of its products are in double precision.
 _SMALL_PAIRS = 48
-# Draws are the same whenever a result is rebuilt; they protect nobody.
+# A fixed seed, so that a rebuilt result is identical; these draws are not protective noise.
 _SEED = 20260713
 
 
@@ -98,7 +98,7 @@ def component_p_values(values: FloatArray, vectors: FloatArray, noise: MomentNoi
 
     def p_value(k: int) -> float:
         if k == len(values) - 1:
-            # One direction is left: it is a direction if anything varies in it.
+            # In the last remaining direction, test only whether there is any variance.
             alone = _largest_eigenvalues(1, noise.scale, noise, vectors[:, k:], centred=False)
             return p_value_of(float(values[k]), _PCA_MARGIN * np.abs(alone))
         rest = values[k:]
@@ -339,7 +339,7 @@ def _of_mean(mean: FloatArray, errors: FloatArray, sign: float) -> tuple[FloatAr
 
 
 def _normals(length: int) -> FloatArray:
-    """Return the first numbers of one sequence of normal draws: tests of many components draw the same again."""
+    """Return the first numbers of one fixed sequence of normal draws, cached: tests of many components reuse it."""
     rounded = -(-length // _NORMALS) * _NORMALS
     kept = _first_normals(rounded) if rounded <= 16 * _NORMALS else _first_normals.__wrapped__(rounded)
     return kept[:length]

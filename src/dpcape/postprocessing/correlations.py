@@ -54,7 +54,7 @@ class Correlations:
     noise: FloatArray
 
     def interval(self, confidence: float) -> FloatArray:
-        """Return lower and upper ends, (2, D, D); -1 and 1 where nothing is known."""
+        """Return lower and upper ends, (2, D, D); -1 and 1 where a correlation is not estimable."""
         reach = float(ndtri((1 + confidence) / 2)) * self.errors + CLIPPING * ~np.eye(len(self.values), dtype=bool)
         ends: FloatArray = np.clip(np.stack([self.values - reach, self.values + reach]), -1.0, 1.0)
         return ends

@@ -1,4 +1,4 @@
-"""How far the coefficients of a Poisson model may be off where counts vary more than the model says."""
+"""Bias of the coefficients of a Poisson model when counts are overdispersed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scipy.stats import nbinom, poisson
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.statistics.count_residuals import centred_residuals
 
-# Factors by which the variance of a negative binomial count exceeds its mean.
+# Variance-to-mean ratios of negative binomial counts.
 _FACTORS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 4.0)
-# Below this rate counts are mostly zeros and ones, which cannot show how much they vary.
+# Below this rate counts are mostly zeros and ones, from which overdispersion cannot be estimated.
 _LEAST_RATE = 0.5
-# There this factor is allowed for, whatever residuals say. Shifts hardly change below the smallest rate.
+# Variance-to-mean ratio assumed there, whatever the residuals show. Shifts hardly change below the smallest rate.
 _UNSEEN_FACTOR, _SMALLEST_RATE = 1.2, 1e-3
 # Shifts at higher rates are smaller than at this one.
 _LARGEST_RATE = 200.0
 _MARGIN = 1.25
-# Logarithms of rates that are not normally distributed leave more than such as are.
+# Safety factor for log rates that are not normally distributed, which leave a larger remainder.
 _REST_MARGIN = 1.6
-# Logarithms of rates are spread at least and at most by this, so that single counts do not decide, and taken this dense
-# up to so many standard deviations.
+# Limits on the standard deviation of log rates, so that single counts do not dominate; grid points per unit, and extent
+# of the grid in standard deviations.
 _LEAST_SPREAD, _MOST_SPREAD, _PER_UNIT, _FARTHEST = 0.25, 2.0, 8, 2.5
 
 

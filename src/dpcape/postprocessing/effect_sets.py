@@ -244,7 +244,7 @@ class _Problem:
         return min(low for low, _ in found), max(high for _, high in found)
 
     def _accepted(self, squared: float, place: int, largest: float, theta: float, k: float) -> tuple[float, float]:
-        # Without noise and residuals, rounding is what is left of it.
+        # Without noise and residuals, only rounding error remains.
         safe = np.maximum(self.noise, (1e-15 * float(np.abs(self.values).max(initial=0.0))) ** 2 + 1e-300)
         curvature = self.values**2 / safe - theta * squared
         whole = (self.vectors * curvature) @ self.vectors.T

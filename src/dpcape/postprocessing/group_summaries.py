@@ -24,7 +24,7 @@ _Noise = tuple[FloatArray, dict[int, FloatArray]]
 
 # Positions tried within a bin for the ends of the interval of a quantile.
 _STEPS = 16
-# A size below so many standard deviations of its noise is not divided by for the noise of a ratio.
+# Below this z-score, a group size is too noisy to divide by, and the noise of a ratio is not estimated.
 _CLEAR = 4.0
 
 
@@ -231,7 +231,7 @@ def _ratio_noise(present: CellCounts, weights: FloatArray) -> float:
         return math.nan
     mean = float(weights @ present.counts) / size
     if not weights.min() <= mean <= weights.max():
-        # The figure is an end of its range, whatever the noise.
+        # The figure is at an end of its range, so noise does not change it.
         return math.nan
     return math.sqrt(max(present.of(weights - mean)[1], 0.0)) / size
 
@@ -255,7 +255,7 @@ def deviation_and_interval(present: CellCounts, level: Level) -> tuple[float, In
     fourth = max(3 * max(variance, 0.0) ** 2, (fourth + math.sqrt(max(around, 0.0))) / size)
     sampled = max(fourth - variance**2, 0.0) / size
     half = level.t(size) * math.sqrt(max(noise, 0.0) + sampled)
-    # The mean is noisy too: its square takes away as much.
+    # The mean is noisy too, and its square lowers the variance by as much: extend the upper end.
     curved = level.t(size) ** 2 * present.of((knots - mean) / size)[1]
     low, high = variance - 0.25 - half, variance + half + max(curved, 0.0)
     ends = math.sqrt(min(max(low, 0.0), most)), math.sqrt(min(max(high, 0.0), most))
@@ -335,7 +335,7 @@ class _Combination:
         # Indicators of "up to" are nested: the product of two is the smaller one.
         squares = self._squared(lambda first, second: sums[np.minimum(first, second)])
         sampled = np.maximum(squares - self.value(sums) ** 2 / max(float(sums[-1]), 1.0), 0.0)
-        # What noise hides of it counts as one standard deviation of a count, and one record more.
+        # Where noise hides the variance, use one standard deviation of a count plus one record.
         hidden = 1.0 + math.sqrt(max(float(np.diagonal(covariance).max()), 0.0))
         total: FloatArray = np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
         return total

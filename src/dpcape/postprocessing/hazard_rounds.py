@@ -12,7 +12,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.hazards import LARGEST_SPREAD, Baseline
 from dpcape.statistics.hazard_scores import HazardMeans, curvature_weights, score_weights
 
-# How far from the expected curvature the true one usually is, relatively; its noise is weighed against that.
+# Typical relative deviation of the true curvature from the expected one, against which its noise is weighed.
 _USUAL, _LEAST_EIGENVALUE = 0.5, 0.2
 # Largest step of one round, and of the last one for which intervals are given, in standard deviations.
 _LARGEST_STEP, LAST_STEP = 1.5, 0.5
@@ -22,7 +22,7 @@ CLEARANCE = 0.5
 # determine each other, or a range that is much too wide, would now and then be taken for columns with small effects.
 _WEAKEST = 0.45
 _ONE_SIDED = 1.4
-# What further rounds would move, relative to the last step, if steps were not seen to shrink less.
+# Assumed remaining movement relative to the last step, unless steps are observed to shrink more slowly.
 _FURTHER = 0.2
 
 
@@ -173,7 +173,7 @@ class Round:
         inverse, entries = self.inverse(last=True), self.curvature_noise**2
         sampling, errors = self._errors()
         squares = step**2 + np.diag(inverse @ (errors + sampling) @ inverse)
-        # Where noise made the curvature too large, the step is too short by as much and tells too little of the error.
+        # If noise made the curvature too large, the step is too short by the same factor and understates the error.
         longer = 1 / (1 - _ONE_SIDED * self._weakness) ** 2
         errors = errors + longer * (np.diag(entries @ squares) + entries * np.outer(step, step)) / 2
         noise = inverse @ errors @ inverse

@@ -18,17 +18,17 @@ from dpcape.statistics.followed_columns import ColumnMeans
 from dpcape.statistics.hazard_scores import STRETCH
 
 _MOST_BINS = 24
-# A bin has so many times the noise of its events.
+# Events that a bin must hold, in standard deviations of their noise.
 _CLEAR = 10.0
 _LIMITS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)
 _LEAST_RATE, _LEAST_SD = 0.01, 0.01
 # Length of the row of a rare level: so far below what is counted in full that other columns may lengthen it.
 _RARE_ROW = 0.8 * STRETCH
 LEAST_GRAIN = 0.01
-"""Least relative standard error for what hazards that are constant within bins of time do to a coefficient."""
+"""Minimum relative standard error for the bias from hazards that are constant within time bins."""
 LARGEST_SPREAD = 3.0
-"""Variance of log hazards beyond which it is not believed."""
-# Share of the records at risk below which the number at risk is not divided by.
+"""Largest plausible variance of log hazards."""
+# Below this share of records at risk, do not divide by the number at risk.
 _FEW = 0.1
 _NODES = np.linspace(-6.0, 6.0, 121)
 _MASSES = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()

@@ -1,4 +1,4 @@
-"""Random effects over sites from noisy means of sites: the mean beyond these sites, and how much sites differ."""
+"""Random effects from noisy means of sites: the mean over a population of sites, and the variance between sites."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from scipy.stats import chi2, t
 from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
-# A site counts if its number of records is so many times its noise, and at least so many.
+# A site is included if its noisy record count is at least this many standard deviations of its noise, and at least this
+# many records.
 _CLEAR, _FEWEST = 5.0, 5.0
 _FARTHEST = 1e12
 # Rows are shortened only where a value is so many standard deviations from the mean, or farther: as far as noise of a
 # mean stays below so much of what sampling does to it.
 _FAR, _SMALL = 6.0, 0.3
-# Of normal values, what lies more standard deviations than this from a mean hardly moves it.
+# Values more standard deviations than this from a normal mean hardly move it.
 _TAIL = 2.5
 
 
@@ -70,7 +71,7 @@ def site_values(sums: SiteMeans, *, noise: float, longest: float = 1.0) -> SiteV
     # A site's own variance, as far as its noise and sampling show it.
     error = ((noise / WEIGHT / column) / pooled) ** 2 + 2 / column
     within = pooled + (own - pooled) / (1 + error / 0.25)
-    # A site that varies far more than others is believed: its variance is moved by at most one standard deviation.
+    # Limited translation: a site's variance is shrunk by at most one standard deviation, so that outliers survive.
     within = np.clip(within, own - pooled * np.sqrt(error), own + pooled * np.sqrt(error))
     # The count's noise moves a mean in proportion to it.
     noisy = (noise / column) ** 2 * (1 + (means / WEIGHT) ** 2)
@@ -193,7 +194,7 @@ def _between(means: FloatArray, variances: FloatArray, confidence: float) -> tup
 
     low = solved(float(chi2.ppf((1 + confidence) / 2, freedom)))
     least = float(chi2.ppf((1 - confidence) / 2, freedom))
-    # Sites that are more alike than chance makes them show as little as sites that are as alike as it does.
+    # Where sites are more alike than chance would make them, use the upper end that holds when Q is as expected.
     usual = float(np.mean(variances)) * (freedom / least - 1)
     high = solved(least)
     return solved(float(freedom)), low, high if high > 0 else usual

@@ -11,7 +11,7 @@ import numpy as np
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.statistics.scaling import bin_ends, views_of
 
-# The standard deviation of a normal variable over its mean absolute deviation.
+# Ratio of standard deviation to mean absolute deviation for a normal variable.
 _SPREAD = math.sqrt(math.pi / 2)
 # A column whose deviation is below this many standard deviations of the noise is given this much instead.
 _LEAST_IN_NOISE = 2.0

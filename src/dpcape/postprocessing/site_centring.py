@@ -9,10 +9,9 @@ import numpy as np
 from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.moments import SITE_WEIGHT, MomentsBySite
 
-# In standard deviations of its noise: the number of a site's valid records is believed to be below all of them from
-# here on.
+# z-score from which a site's count of valid records is taken to be below its number of records.
 _CLEARLY = 4.0
-# In standard deviations: sites are believed to differ if they do so by this much more than noise makes them on average.
+# z-score above the expected effect of noise from which sites are taken to differ.
 _UNLIKELY = 2.0
 
 

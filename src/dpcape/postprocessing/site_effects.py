@@ -19,7 +19,7 @@ _QUIET = 0.05
 # Variance of a column, in units of what it is taken to be and relative to the median, below which noise is too large
 # for its differences; and the noise of that variance up to which it is judged.
 _TOO_LITTLE, _JUDGED = 0.25, 0.2
-# Ratios of standard deviations that are believed.
+# Plausible range of the ratio of standard deviations.
 _NARROWEST, _WIDEST = 0.5, 2.0
 
 
@@ -112,7 +112,7 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     sizes = np.maximum(sums.counts, least)
     is_there = sums.counts >= least
     means = sums.sums * length / sizes[:, np.newaxis]
-    # From the mean of the sites, not of the records: a large site would be apart from itself.
+    # Relative to the mean of the sites, not of the records, which a large site would pull towards itself.
     apart = means - is_there @ means / max(int(is_there.sum()), 1)
     is_hidden = _hidden_columns(sums, means, sizes, is_there, length=length, noise=noise)
     if is_hidden.any():
@@ -186,7 +186,7 @@ def _between(apart: FloatArray, errors: FloatArray, is_there: BoolArray) -> floa
     if n_sites < 2:
         return 0.0
     per_site = (apart**2).mean(axis=1) * n_sites / (n_sites - 1) - errors
-    # Squared distances vary with the variance between sites too, so that no site decides alone.
+    # Squared distances also vary with the between-site variance, so that no single site dominates.
     first = max(float(np.average(per_site, weights=is_there)), 0.0)
     return max(float(np.average(per_site, weights=is_there / (first + errors) ** 2)), 0.0)
 

@@ -26,9 +26,9 @@ from scipy.special import chdtrc
 from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.group_summaries import CellCounts, Level
 
-# A number at risk below so many standard deviations of its noise is not divided by.
+# Below this z-score, a number at risk is too noisy to divide by.
 _CLEAR = 4.0
-# A cumulative hazard of so many standard deviations of its noise says how the variance grows.
+# z-score from which a cumulative hazard is precise enough to show how the variance grows.
 _SEEN = 3.0
 
 
@@ -177,7 +177,7 @@ def _records_without_censoring(
     greenwood = np.cumsum(events / (before * after))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.expm1(hazard) / greenwood
-    # Where noise hides the events, as many as are at risk.
+    # Where noise hides the events, use the number at risk.
     hidden = ~(hazard > _SEEN * np.sqrt(noise)) | ~np.isfinite(found) | (found <= 0)
     found = np.where(hidden, before, found)
     return np.clip(found, np.maximum(before, 1.0), max(float(before[0]), 1.0))

@@ -18,7 +18,7 @@ DETERMINED, UNCERTAIN, NOT_DETERMINED = WORDS = ("determined", "uncertain", "not
 LEVEL = 0.05
 """Largest p-value of a finding."""
 
-# A p-value above this says that noise alone does as well.
+# Above this p-value, noise alone explains the result.
 _HOPELESS = 0.2
 # Shares of its range that the interval of a mean takes: up to the first it is determined, from the second it is not.
 _NARROW, _WIDE = 0.1, 0.5
@@ -90,7 +90,7 @@ def of_correlations(
     """
     verdicts = []
     for quantity, first, last, p_value in zip(quantities, low, high, p_values, strict=True):
-        # An interval as long as half of all possible correlations says nothing.
+        # An interval covering half of the possible correlations is uninformative.
         word = DETERMINED if p_value <= LEVEL else NOT_DETERMINED if last - first >= 1 else UNCERTAIN
         verdicts.append(Verdict(quantity, word, f"interval {first:.2g} to {last:.2g}, adjusted p = {p_value:.2g}"))
     return verdicts
@@ -245,7 +245,7 @@ def of_strengths(
     """
     verdicts = []
     for quantity, value in zip(quantities, np.abs(np.asarray(values, dtype=np.float64)), strict=True):
-        # Half of what noise reaches is what it often reaches.
+        # Noise often reaches half of its upper level.
         word = DETERMINED if value > noise else UNCERTAIN if value > noise / 2 else NOT_DETERMINED
         verdicts.append(Verdict(quantity, word, f"{what} {value:.3g}; noise alone reaches {noise:.3g}"))
     return verdicts

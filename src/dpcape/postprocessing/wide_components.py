@@ -157,7 +157,7 @@ def _decomposed(maps: FloatArray) -> tuple[FloatArray, FloatArray]:
     values, vectors = np.linalg.eigh(maps @ maps.T)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     rows = (vectors.T @ maps) / np.sqrt(np.maximum(values, 1e-300))[:, np.newaxis]
-    # Rows of eigenvalues near zero have lost their digits.
+    # Eigenvectors of near-zero eigenvalues have no accurate digits left.
     orthonormal = np.linalg.qr(rows.T)[0]
     return values, fix_signs(np.asarray(orthonormal, dtype=np.float64)).T.copy()
 

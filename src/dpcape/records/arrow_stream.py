@@ -1,4 +1,4 @@
-"""Streams of Arrow record batches: data sets of pyarrow, queries of DuckDB, whatever gives batches again and again."""
+"""Streams of Arrow record batches: pyarrow data sets, DuckDB queries, and any other repeatable source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 # Numbers per batch of a data set, 4 MiB, and how much of it is decoded ahead: memory is bounded whatever its size.
 _BATCH_ENTRIES = 2**19
 _BATCHES_AHEAD, _FILES_AHEAD = 4, 2
-# File systems tell times of files no closer than this, in nanoseconds.
+# Coarsest timestamp resolution of file systems, in nanoseconds.
 _COARSEST_CLOCK = 2 * 10**9
 
 Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -72,7 +72,7 @@ class ArrowStream(Stream):
         batches = self._again() if self._first is not None else self._source.batches(self._columns)
         windows = map(self._raw(n_rows), in_pieces(batches, n_rows, lambda batch: int(batch.num_rows)))
         if self._first is not None and stamp is not None and stamp == self._stamp:
-            # The files are those of the first time: their values need no checksum again.
+            # The files are unchanged since the first reading, so skip the checksum.
             yield from counted_windows(windows, self._first.n_rows)
             if self._source.stamp() != stamp:
                 raise changed()
@@ -83,7 +83,7 @@ class ArrowStream(Stream):
             self._first, self._stamp = seen, _settled(stamp)
 
     def _again(self) -> Iterator[pa.RecordBatch]:
-        """Yield batches; what can no longer be read is not what was read first."""
+        """Yield batches; a source that can no longer be read counts as changed."""
         try:
             yield from self._source.batches(self._columns)
         except (OSError, import_module("pyarrow").ArrowException) as error:
@@ -98,7 +98,7 @@ class ArrowStream(Stream):
             pass
 
     def _raw(self, n_rows: int) -> Callable[[list[Piece[pa.RecordBatch]]], Raw]:
-        """Return the function that makes raw values of a window's pieces; arrays of numbers are used again."""
+        """Return the function that assembles a window's pieces into raw values; numeric arrays are reused."""
         rings = [_Ring(len(table.columns), n_rows) for table in self._tables]
 
         def made(pieces: list[Piece[pa.RecordBatch]]) -> Raw:
@@ -188,7 +188,7 @@ def _cells(slices: Sequence[pa.RecordBatch], texts: Mapping[str, bool]) -> dict[
 
 
 def _settled(stamp: Stamp | None) -> Stamp | None:
-    """Return the stamp of files that are old enough to get another time when they are written again."""
+    """Return the stamp of files old enough that rewriting them must change their timestamps."""
     latest = max((modified for _, _, modified in stamp or ()), default=0)
     return stamp if time.time_ns() - latest > _COARSEST_CLOCK else None
 

@@ -88,7 +88,7 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
     target = bound * (1 - (block.shape[1] + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):
         norms = np.sqrt(np.vecdot(block, block))
-    longest = float(norms.max())  # Not a number if one of them is none.
+    longest = float(norms.max())  # NaN if any entry is NaN.
     huge = np.flatnonzero(~np.isfinite(norms)) if not math.isfinite(longest) else _NONE
     if huge.size:
         check_finite(block[huge], subject="records")  # The caller may have changed them since the first check.
@@ -109,11 +109,11 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
 
 
 def certainly_short(block: SingleArray, *, bound: float) -> bool:
-    """Tell whether every row of single precision is at most the bound long, by lengths that are computed so too."""
+    """Return whether every single-precision row is within the bound, by norms computed in single precision."""
     largest = bound * SHRINK_SINGLE * (1 - (block.shape[1] + 16) * 2.0**-23)
     with np.errstate(over="ignore", invalid="ignore"):
         longest = float(np.vecdot(block, block).max())
-    # Not a number is not at most anything.
+    # NaN compares false with everything, so a block with NaN is not certainly short.
     return bool(longest <= largest**2)
 
 

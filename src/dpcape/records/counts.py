@@ -102,14 +102,14 @@ def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
 
 
 def _are_counts(numbers: FloatArray) -> npt.NDArray[np.bool_]:
-    """Tell which numbers may be counts."""
+    """Return which numbers are valid counts."""
     with np.errstate(invalid="ignore"):
         counts: npt.NDArray[np.bool_] = (numbers >= 0) & (numbers < LARGEST_COUNT) & (numbers == np.floor(numbers))
     return counts
 
 
 def _check_counts(numbers: FloatArray) -> None:
-    """Refuse what cannot be a count, without saying where or which."""
+    """Refuse entries that are not counts; the message gives neither position nor value."""
     if not bool(_are_counts(numbers).all()):
         raise InvalidParameter(
             "counts must be whole numbers from 0 to 2147483647; got at least one other (not shown: counts are "

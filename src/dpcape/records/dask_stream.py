@@ -117,7 +117,7 @@ class DaskStream(Stream):
             return list(self._dask.compute(*tasks))
         except DpcapeError:
             raise
-        except Exception as error:  # whatever the cluster, or code that made the collection, may raise
+        except Exception as error:  # the cluster, or the code behind the collection, may raise anything
             # The reason may hold values: it stays here, in the log.
             _log.exception("the Dask cluster failed")
             raise ProtocolError(

@@ -91,7 +91,7 @@ class Features:
         self.preparation = "" if self._schema is None else self._schema.digest()
         self.ranges = () if self._schema is None else self._schema.ranges
         self.schema = None if self._schema is None else self._schema.public()
-        # Of use only where all columns have ranges.
+        # Only meaningful if all columns have ranges.
         self.longest = 0.0 if self._schema is None else longest_row(len(self._schema.columns))
         if not is_checked:
             self._check()
@@ -127,7 +127,7 @@ class Features:
         """Write rows `start` to `stop` in single precision, as :meth:`fill` does in double precision.
 
         No row becomes longer than the bound (see ``records/clip.py``), and what a row becomes depends on that row and
-        its place only: rows that are left as they are, are so however the others are.
+        its place only: whether a row is left unchanged does not depend on the other rows.
         """
         valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start, entry_bytes=4):

@@ -5,7 +5,7 @@ with the factors by which they were shortened. Blocks live in a buffer that is u
 block before asking for the next, and copy it to keep it.
 
 A block without a valid record is given out by `all_blocks` alone. Code that fails on an empty block would otherwise
-make a site fail where, for example, the last record by itself is invalid, and tell about that record without noise.
+make a site fail where, for example, the last record by itself is invalid, and so reveal that record without noise.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class Documents(Records):
 
     @property
     def n_invalid(self) -> int:
-        """Number of documents with entries that are no counts."""
+        """Number of documents with entries that are not counts."""
         return self._counts.n_invalid
 
 

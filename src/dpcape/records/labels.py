@@ -78,7 +78,7 @@ class Codes:
         if missing.any() and not lenient:
             check_finite(np.array([np.nan]), subject="y")
         if missing.any():
-            # Of objects: numbers have no room for a label that is text.
+            # An object array, because a numeric array cannot hold a text label.
             values = values.astype(object)
             values[missing] = labels[0]
         self._codes = Column(name="y", levels=labels).codes(values, lenient=lenient)

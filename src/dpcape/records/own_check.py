@@ -1,6 +1,6 @@
-"""A site looks at its own data for a study: what is outside, missing, a code for missing, clipped, there twice.
+"""A site's check of its own data for a study: out-of-range and missing values, their codes, clipping, duplicates.
 
-Everything here depends on records and is for the site's own eyes: it is returned to a command or page at the site, and
+Everything here depends on records and is for the site only: it is returned to a command or page at the site, and
 nothing that answers the coordinator imports this file.
 """
 
@@ -24,20 +24,20 @@ from dpcape.schema.dates import to_days
 from dpcape.schema.schema import Schema
 
 SENTINELS = (-9999, -999, -99, -88, -77, -9, -8, -7, 77, 88, 99, 777, 888, 999, 7777, 8888, 9999, 99999)
-"""Numbers that data collections write for a value that is not there."""
+"""Numbers that data collections commonly use as missing-value codes."""
 
 PERSON_NAMES = (
     "person", "person_id", "personid", "participant", "participant_id", "subject", "subject_id", "subjectid", "sub_id",
     "subid", "patient", "patient_id", "patientid", "record_id", "mrn", "eid",
 )  # fmt: skip
-"""Names of columns, in small letters, that usually say whose a row is."""
+"""Lower-case column names that usually identify a person."""
 
-# Shares from which a study would be meaningless, or a guarantee not what people take it for.
+# Shares above which a study would be meaningless, or its guarantee weaker than it appears.
 MOST_OUTSIDE, MOST_UNLISTED, MOST_CODES = 0.10, 0.05, 0.01
 MOST_MISSING, MOST_CLIPPED, MOST_TWICE = 0.50, 0.50, 0.01
-# Columns shown one by one; of more, the worst.
+# Number of columns to show individually; if there are more, the worst are shown.
 MOST_SHOWN = 40
-# A code inside the range is believed to be one if it is this often as common as any value near it.
+# A number inside the range counts as a missing-value code if it is this many times as frequent as its neighbours.
 _STANDS_OUT, _LEAST_SHARE, _LEAST_COUNT, _NEAR = 3, 0.005, 3, 0.05
 
 
@@ -52,11 +52,11 @@ class ColumnCheck:
     n : int
         Number of entries.
     missing, outside, unlisted : int
-        Entries that are not there, outside the public range, and not on the list of levels.
+        Missing entries, entries outside the public range, and entries not on the list of levels.
     codes : dict of float to int
-        Entries that equal a number which often stands for a missing value.
+        Entries equal to a common missing-value code.
     is_constant : bool
-        Whether all entries become the same number.
+        Whether all entries map to the same number.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ColumnCheck:
 
     @property
     def alarms(self) -> list[str]:
-        """Sentences on what makes a study meaningless."""
+        """Sentences on what would make a study meaningless."""
         found = []
         if self.n_codes > MOST_CODES * self.n:
             listed = ", ".join(f"{code:g}" for code in self.codes)
@@ -106,9 +106,9 @@ class OwnCheck:
     n_rows, clipped : int
         Rows, and those longer than the bound.
     twice : int or None
-        Rows that are there more than once; None if unknown.
+        Duplicate rows; None if unknown.
     person : str
-        Column that says whose a row is; empty if unknown.
+        Column that identifies the person of a row; empty if unknown.
     several : int
         People with several rows.
     alarms : tuple of str
@@ -126,7 +126,7 @@ class OwnCheck:
     alarms: tuple[str, ...]
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return what is not about one column, as names and values."""
+        """Return the findings that concern no single column, as names and values."""
         shown = [("records", str(self.n_records)), ("cannot be read", share_text(self.n_invalid, self.n_records))]
         shown.append(("rows longer than the bound", share_text(self.clipped, self.n_rows)))
         if self.twice is not None:
@@ -136,14 +136,14 @@ class OwnCheck:
 
 
 def share_text(count: int, whole: int) -> str:
-    """Return a count with its share; a few are not rounded to none."""
+    """Return a count with its share; a small share is not rounded to zero."""
     share = 100 * count / max(whole, 1)
     percent = "0%" if not count else "below 0.1%" if share < 0.1 else f"{share:.1f}%"
     return f"{count} of {whole} ({percent})"
 
 
 def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> OwnCheck:
-    """Return what a site's data hold, for a study's plan.
+    """Check a site's data against a study's plan.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> Ow
     plan : DataPlan
         Public description of the records.
     person : str or None
-        Column that says whose a row is; None looks for a usual name.
+        Column that identifies the person of a row; None looks for a common name.
     """
     with warnings.catch_warnings():
         # Counted here.
@@ -178,7 +178,7 @@ def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> Ow
 
 
 def _alarms(found: OwnCheck, *, is_per_person: bool) -> list[str]:
-    """Return sentences on what concerns all columns."""
+    """Return sentences on problems that concern all columns."""
     texts = []
     if found.n_invalid > MOST_INVALID * found.n_records:
         texts.append(
@@ -282,12 +282,12 @@ def _as_code(value: object) -> float | None:
         number = float(str(value))
     except ValueError:
         return None
-    # Where a list of levels is public, small numbers off it are codes too.
+    # Outside a public list of levels, 7, 8 and 9 are common missing-value codes too.
     return number if number in (*SENTINELS, 7, 8, 9) else None
 
 
 def _codes(there: FloatArray, outside: BoolArray, ends: tuple[float, float]) -> dict[float, int]:
-    """Return the usual codes for a missing value that are in a column.
+    """Return the common missing-value codes that occur in a column.
 
     Outside the range each one counts. Inside it, or without a range, a number is taken for a code only if it stands out
     from the values near it: 88 is an age too.
@@ -340,7 +340,7 @@ def _twice(holding: Holding) -> int | None:
 
 
 def _several(holding: Holding, person: str | None) -> tuple[str, int]:
-    """Return the column that says whose a row is, and how many people have several rows."""
+    """Return the column that identifies people, and how many of them have several rows."""
     if not isinstance(holding, ByColumn):
         return "", 0
     names = {name.strip().lower(): name for name in holding.names()}

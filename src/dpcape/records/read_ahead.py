@@ -12,12 +12,12 @@ T = TypeVar("T")
 AHEAD = 3
 """Items that wait at most; with the one being made and the one in use, this bounds the memory."""
 
-# How long a full queue is waited for before asking whether anybody still reads, in seconds.
+# Seconds to wait on a full queue before checking whether the consumer has stopped.
 _PATIENCE = 0.1
 
 
 class _End:
-    """What comes after the last item: perhaps the error that ended it."""
+    """Marks the end of the items; holds the error if one ended them."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
@@ -33,7 +33,7 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
         if item.error is not None:
             raise item.error
     finally:
-        # Also where the caller stops early: the thread must not wait for ever.
+        # Runs even if the caller stops early, so that the thread does not block for ever.
         reader.is_left.set()
         reader.thread.join()
 
@@ -56,7 +56,7 @@ class _Reader(Generic[T]):
             self._put(_End())
 
     def _put(self, item: T | _End) -> bool:
-        """Hand an item over; tell whether anybody still reads."""
+        """Put an item on the queue; return whether the consumer still reads."""
         while not self.is_left.is_set():
             try:
                 self.waiting.put(item, timeout=_PATIENCE)

@@ -79,7 +79,7 @@ def series_of(
             f"A subject must have at most rows_per_subject ({longest}) time points; "
             "got a longer series. Cut long series by a public rule."
         )
-    # With no valid series at all, there are still columns.
+    # Even without a valid series, the number of columns is known.
     return kept or [pattern.emptied()], len(listed)
 
 

@@ -128,7 +128,7 @@ def raw_series(
     pattern : str or None
         Pattern of names in a folder.
     subject : str or None
-        Column that says whose a row is, or array of offsets.
+        Column that identifies the subject of a row, or array of offsets.
     names : sequence of str or None
         Columns to choose, or names of columns.
     width : int or None

@@ -3,7 +3,7 @@
 A source is read once when records are made. Every later reading must give the same rows in the same order: otherwise
 the public number of records, or the pairing of rows with targets, might no longer hold. What a source gave the first
 time is remembered as a number of rows and a checksum of all values (CRC-32 of their bytes), which misses one change in
-four thousand million. It is no defence against data forged on purpose: the source is the site's own.
+2^32. It is no defence against data forged on purpose: the source is the site's own.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class TypedTable(Records):
         )
         self._kept: list[AnyArray | None] = []
         self.unusable = self._read_all()
-        """Entries per column that are there and count as missing: for the site's steward, never to be sent."""
+        """Entries per column that are present but unusable and count as missing: for the site's steward, never sent."""
         if self.unusable:
             listed = ", ".join(f"{name}: {count}" for name, count in self.unusable.items())
             warnings.warn(

@@ -44,7 +44,7 @@ def coefficient_plot(
     positions = np.arange(len(order))
     _draw(axes, coefficients[order], None if interval is None else interval[:, order], positions)
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
-    # A dollar sign in a name does not start mathematics.
+    # Names are not parsed as mathtext, so a dollar sign is literal.
     axes.set_yticks(positions, labels, parse_math=False)
     # The first on top, and as much space below the last as between two.
     axes.set_ylim(len(order) - 0.4, -0.6)

@@ -23,7 +23,7 @@ def top_words(
     for index, (words, weight, panel) in enumerate(zip(topics, weights, panels, strict=False)):
         positions = np.arange(len(words))[::-1]
         panel.barh(positions, [share for _, share in words], color=COLOURS[0])
-        # A dollar sign in a name does not start mathematics; here and below.
+        # Names are not parsed as mathtext, here and below, so a dollar sign is literal.
         panel.set_yticks(positions, [name for name, _ in words], fontsize=8, parse_math=False)
         panel.set_title(f"topic {index + 1} ({100 * weight:.0f}%)", fontsize=9)
         panel.set_xlabel("probability", fontsize=8)

@@ -33,7 +33,7 @@ class Fitted(Protocol):
     def result(self) -> Result: ...
 
 
-# Columns that are named; of more, the first and last are.
+# Number of columns to name; if there are more, only the first and last are named.
 _NAMED = 12
 
 

@@ -34,7 +34,7 @@ def survival_plot(chart: Curves, ax: Axes | None = None) -> Axes:
     axes.set_ylabel("share without the event")
     if len(chart.groups) > 1:
         for text in axes.legend(frameon=False).get_texts():
-            # A dollar sign in a name does not start mathematics.
+            # Names are not parsed as mathtext, so a dollar sign is literal.
             text.set_parse_math(False)
     _number_at_risk(axes, chart)
     return axes

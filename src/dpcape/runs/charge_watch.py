@@ -28,7 +28,7 @@ class ChargeWatch(Passing):
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.is_charged = False
-        # Asked to submit, and not heard from: the question may still be on its way.
+        # Asked to submit, no reply yet: the request may still be in transit.
         self._silent: set[str] = set()
         self._refused: set[str] = set()
         self._heads: dict[str, tuple[int, str]] = {}

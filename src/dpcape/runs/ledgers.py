@@ -7,7 +7,7 @@ from dpcape.runs.folder import RunFolder
 
 
 class LoggedLedger:
-    """A ledger whose charges are logged first, so that a run that crashed never counts as free of charge."""
+    """A ledger whose charges are logged first, so that a crashed run is never taken for an uncharged one."""
 
     def __init__(self, ledger: Spending, run: RunFolder, site: str) -> None:
         self._ledger, self._run, self._site = ledger, run, site

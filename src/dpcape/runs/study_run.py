@@ -23,11 +23,11 @@ from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.request_handler import about_here
 
 OUTCOME, HEADS, EVENTS, ENDS = "outcome.json", "heads.json", "events.jsonl", "ends.json"
-# What a job leaves for the run's folder.
+# Files that a job writes for the run's folder.
 RESULTS = ("model.npz", "guarantee.json", "participants.json")
 # Certificates and approvals depend on clocks; a larger difference is reported.
 MAX_CLOCK_SECONDS = 300.0
-# For the last question, which nothing depends on.
+# Time-out in seconds of the final request, which nothing depends on.
 _PARTING_SECONDS = 10.0
 
 
@@ -79,11 +79,11 @@ class StudyRun:
 
     def _carry_through(self, only_check: bool) -> None:
         study, status = self._study, self._status
-        # While the sites get ready: an estimator brings large libraries with it.
+        # Build the estimator while the sites get ready, because it imports large libraries.
         estimator = None if only_check else study.estimator()
         status.phase("gathering", sites=list(self._line.sites))
-        # A check wants to hear of every site, and an allowance goes on with all of its own; a new study starts with
-        # as many as it needs.
+        # Readiness checks wait for all sites; a resumed allowance needs its original sites; a new study needs the
+        # minimum.
         needs_all = only_check or self._releases.allowance() is not None
         minimum = None if needs_all else study.minimum_sites()
         _write(self._out / ENDS, compared(self._line.gather(minimum), status))
@@ -118,7 +118,7 @@ class StudyRun:
         )
 
     def _described(self) -> dict[str, Described]:
-        """Ask once more who is there, for the heads of the ledgers as they are after the run."""
+        """Ask all sites for their descriptions once more, to record the ledger heads after the run."""
         answers, _ = self._line.ask(dict.fromkeys(self._line.sites, encode(Describe())), _PARTING_SECONDS)
         decoded = {site: decode_from_site(answer)[1] for site, answer in answers.items()}
         described = {site: reply for site, reply in decoded.items() if isinstance(reply, Described)}
@@ -131,7 +131,7 @@ class StudyRun:
                 described = self._described()
                 self._charges.settle({site: _head(reply) for site, reply in described.items()})
         except DpcapeError:
-            # The failure itself is what matters; heads are then learnt by the next run.
+            # Report the original failure; the next run records the heads.
             pass
         self._conclude("failed", error=type(error).__name__, text=text)
         return text

@@ -27,7 +27,7 @@ _ABSENT, _UNLISTED = -1, -2
 _LONGEST_UNIT = 40
 
 NARROWEST_HALF_WIDTH = 1e-300
-"""Half widths of ranges below this could not be divided by without overflow."""
+"""Smallest half-width of a range; dividing by a smaller one could overflow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Column:
         Returns
         -------
         int
-            Number of entries that are there and could not be used: for the site's steward, never to be sent.
+            Number of entries that are present but unusable: for the site's steward, never sent.
         """
         if self.levels is not None:
             codes = self._lenient_codes(values)
@@ -247,7 +247,7 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
     if all_finite(values):
         return
     if np.isnan(values).any():
-        # What messages call y is a response, which is never filled.
+        # The response, called y in messages, is never filled in.
         fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
         raise InvalidParameter(
             f"{subject} must not have missing values; got at least one. {fill} such records out by a public rule."
@@ -292,7 +292,7 @@ def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt
     if not levels:
         return np.where(np.isnan(numbers), absent, _UNLISTED)
     if len(numbers) > 1 and (numbers == numbers[0]).all():
-        # Of one level, as the column with the site mostly is.
+        # Fast path for a single level, as the site column usually has.
         return np.repeat(_codes_of_numbers(numbers[:1], levels, absent), len(numbers))
     order = np.argsort(levels)
     ordered = np.array(levels)[order]
@@ -303,7 +303,7 @@ def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt
 
 
 def _is_exact(level: Level) -> bool:
-    """Tell whether no other number becomes the same float as a level."""
+    """Return whether a level is a number that converts to a float exactly, so that no other number equals it."""
     return isinstance(level, bool | int | float | np.integer | np.floating | np.bool_) and abs(level) < 2**53
 
 

@@ -62,7 +62,7 @@ class HeadCopy:
         with open(self._path, "r+b", buffering=0) as stream:
             stream.seek(_SLOT if newer_is_first else 0)
             os.write(stream.fileno(), _slot(head))
-            # Linux alone can leave out the times of the file.
+            # Only Linux has fdatasync, which skips the file's timestamps.
             getattr(os, "fdatasync", os.fsync)(stream.fileno())
 
     def replace(self, head: Head) -> None:

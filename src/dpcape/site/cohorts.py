@@ -71,7 +71,7 @@ class RowStore:
             found = row_fingerprints(path, self._key)
         except DpcapeError:
             raise
-        except Exception as error:  # readers of other formats raise what they like
+        except Exception as error:  # third-party readers may raise any exception
             raise InvalidParameter(
                 f"The data set was not registered because {path.name!r} could not be read "
                 f"({type(error).__name__}). Correct the file."
@@ -115,7 +115,7 @@ def _holdings(store: RowStore, entry: Mapping[str, Any]) -> list[Fingerprints]:
 
 
 def holds_files(path: Path) -> bool:
-    """Tell whether a file, a folder or a pattern of files is there."""
+    """Return whether a file, a folder or any file of a pattern exists."""
     return path.exists() or bool(list(path.parent.glob(path.name)))
 
 

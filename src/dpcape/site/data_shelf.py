@@ -76,7 +76,7 @@ class DataShelf(ABC):
 
         if not is_name(name):
             raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
-        # Named again without a part, a data set must not lose that part unnoticed.
+        # Registering a name again without an optional setting must not silently drop that setting.
         now = self.state().ceilings.get(name)
         unit = unit_after(now, per, rows_per_subject)
         per_study = now.per_study if per_study is None and now is not None else per_study

@@ -177,7 +177,7 @@ class SiteFolder(StudyShelf, DataShelf):
         self._append("pin", {"site": name, "identity": public.hex()})
 
     def news(self) -> list[str]:
-        """Return what the steward must be told once; that it was told becomes a row of the ledger."""
+        """Return the notices that the steward has not seen yet; showing them is recorded as a row of the ledger."""
         state = self.state()
         if not state.has_old_rows or "units" in state.told:
             return []

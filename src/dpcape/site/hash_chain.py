@@ -150,7 +150,7 @@ class HashChain:
             try:
                 copied = self._copy.read()
             except LedgerRefused:
-                # Lost or damaged: whatever it said is not in the chain.
+                # The copy is lost or damaged: treat it as a head that is not in the chain.
                 copied = Head(0, "")
             return None if self._contains(copied) else (Head(last.number, last.hash), copied)
 
@@ -178,7 +178,7 @@ class HashChain:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the chain against other threads and other processes; a killed process lets go."""
+        """Lock the chain against other threads and processes; a killed process releases the lock."""
         with self._thread_lock:
             try:
                 with locked(self._path.with_name(self._path.name + ".lock")):

@@ -212,7 +212,7 @@ class State:
         self.accepted.append((body["length"], body["head"]))
         # Among the lost rows may be the one that took an approval back, or used it up: the steward decides again.
         self.approvals.clear()
-        # Or one that counts a release: given again with other noise, it would be readable twice under one charge.
+        # Or one that counts a release: repeated with fresh noise, it would be seen twice under one charge.
         self.closed |= self.releases.keys()
 
     def _overlap(self, body: RowBody) -> None:

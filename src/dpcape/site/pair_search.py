@@ -41,7 +41,7 @@ def farthest_pair(
     effort : Effort
         How long to search.
     """
-    generator = np.random.default_rng(seed)  # protects nothing
+    generator = np.random.default_rng(seed)  # not protective randomness
     units = _candidates(n_numbers, effort.n_candidates, generator)
     room = max(8, _ENTRIES // max(1, contribution(units[0]).size))
     if len(units) > room:

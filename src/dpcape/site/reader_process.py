@@ -20,7 +20,7 @@ from dpcape.site.vault.seccomp import Filter
 
 _SECONDS = 60.0
 _PART_BYTES = 2**20
-# DuckDB looks for its share of memory there, and ends if it may not.
+# DuckDB reads its memory limit from these files and aborts if access is denied.
 _MEMORY_LIMITS = (Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
 
 
@@ -130,7 +130,7 @@ def _copy_query(task: ReaderTask) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return why it failed; of a host's certificate without the host's own words."""
+    """Return the reason of a failure; for a rejected certificate, without text from the host."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the host's certificate is not accepted ({error.verify_message})"
     if isinstance(error, http.client.HTTPException):

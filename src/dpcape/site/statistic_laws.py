@@ -24,7 +24,7 @@ from dpcape.site.pair_search import Effort, farthest_pair
 AT_A_SITE = Effort(n_candidates=60, n_rounds=12, n_steps=12)
 # Records of a synthetic site in which one is replaced.
 _SITE = 40
-# What floating point may add to a distance, relative to the diameter.
+# Tolerance for floating-point error in a distance, relative to the diameter.
 _SLACK = 1e-9
 _EXTREMES = (0.0, 1e-300, 1e-20, 1e20, 1e100)
 
@@ -77,7 +77,7 @@ def _total(statistic: AnyStatistic, facts: PublicFacts, numbers: FloatArray) -> 
 
 def _site(facts: PublicFacts) -> FloatArray:
     """Return the numbers of a synthetic site."""
-    return 0.5 * np.random.default_rng(2).standard_normal((_SITE, numbers_per_unit(facts)))  # protects nothing
+    return 0.5 * np.random.default_rng(2).standard_normal((_SITE, numbers_per_unit(facts)))  # not protective randomness
 
 
 def _require_extent(statistic: AnyStatistic, facts: PublicFacts) -> None:
@@ -133,7 +133,7 @@ def _require_diameter(statistic: AnyStatistic, facts: PublicFacts, effort: Effor
 
     pair, distance = farthest_pair(contribution, numbers_per_unit(facts), seed=1, effort=effort)
     length = max(float(np.linalg.norm(contribution(unit))) for unit in pair)
-    # Written so that NaN is refused too.
+    # Negated, because NaN compares false: this way NaN is refused.
     if not distance <= statistic.diameter * (1 + _SLACK):
         raise InvalidParameter(
             f"the diameter of the statistic {statistic.name!r} must hold for every pair of records; got "

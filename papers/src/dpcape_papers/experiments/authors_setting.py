@@ -15,7 +15,7 @@ from dpcape_papers.experiments.verdict import Verdict
 from dpcape_papers.verdicts.outcomes import judging_only
 
 NOTE = "Published noise is judged in the authors' setting"
-# What a judge says of a claim for which the authors' rows have no measure; ours decide it then.
+# Verdict on a claim that the authors' rows do not measure; our own rows decide it.
 NOTHING = "no points to compare"
 THEIRS, OURS = "published noise, in the authors' setting", "verified noise"
 

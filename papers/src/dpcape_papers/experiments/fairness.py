@@ -8,7 +8,7 @@ from dataclasses import replace
 from dpcape_papers.experiments.results import Results
 from dpcape_papers.experiments.verdict import Judge, Outcome, Verdict
 
-# Fewer runs do not tell chance from a difference: with two, Student's t must exceed 12.7.
+# Fewer runs cannot distinguish a difference from chance: with two, Student's t must exceed 12.7.
 MINIMUM_RUNS = 3
 
 

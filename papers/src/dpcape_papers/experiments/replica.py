@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcape_papers.experiments.experiment import Cell, RunSetting
 
 PAPER, REPLICA = "paper", "as published, ours"
-# What the same result is worth by the measure that the text names, where the figure shows another.
+# The same result by the measure that the text names, where the figure shows another measure.
 REAL = "real loss, ours"
 # Our x and the authors' agree up to the digits that their files keep.
 _SAME_X = 1e-4

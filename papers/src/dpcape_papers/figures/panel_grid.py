@@ -44,7 +44,7 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
     import matplotlib.pyplot as plt
 
     series = [one for line in lines for one in line.series]
-    # A figure may have nothing but what others are compared with: the poster's methods are all pooled.
+    # A figure may contain reference methods only: the poster's methods are all pooled.
     methods = _names(one for one in series if not _is_reference(one)) or _names(
         one for one in series if one.calibration != NON_PRIVATE
     )

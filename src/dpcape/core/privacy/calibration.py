@@ -26,7 +26,7 @@ from dpcape.core.secure_sum.fixed_point import SHORT_BYTES, WORD_BYTES
 # own_scale is at least 2^24 grid steps (docs/decisions/0003), 2^30 where the 64-bit range has room.
 _COARSEST, _USUAL, _FINEST = 24, 30, 44
 _RANGE = 2.0**62
-# Bounds of rounding are relative: they hold only as long as no number of a total's size overflows or loses digits.
+# Rounding bounds are relative: they hold only while totals neither overflow nor lose digits to underflow.
 _SMALLEST_DIAMETER, _LARGEST_DIAMETER = 2.0**-700, 2.0**700
 
 
@@ -130,7 +130,7 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def _are_close(left: float | dict[str, float], right: float | dict[str, float]) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        # Nearly always equal to the last bit, which is found out faster.
+        # Fast path: the values are nearly always bitwise equal.
         return left == right or (left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left))
     return math.isclose(left, right, rel_tol=1e-9)  # type: ignore[arg-type]  # both are floats here
 
@@ -287,7 +287,7 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
 
 def _check_diameter(statistic: Released) -> None:
     """Refuse a statistic whose totals a double-precision number may not hold with all its digits."""
-    # Written so that NaN is refused.
+    # Negated, because NaN compares false: this way NaN is refused.
     if not _SMALLEST_DIAMETER <= statistic.diameter <= _LARGEST_DIAMETER:
         raise InvalidParameter(
             f"The diameter of the release {statistic.name!r} must be between {_SMALLEST_DIAMETER:.0e} and "
@@ -296,7 +296,7 @@ def _check_diameter(statistic: Released) -> None:
 
 
 def _gap(size: int, own: FloatArray, shared: FloatArray, step: float) -> float:
-    # Whichever draw is finest counts: with a small cancelling ratio that is the shared one.
+    # The draw with the smallest scale decides: with a small cancelling ratio that is the shared one.
     finest = float(np.min([*own, *shared[shared > 0]]))
     return epsilon_gap(own_steps=finest / step, n_sites=own.size, n_coordinates=size)
 

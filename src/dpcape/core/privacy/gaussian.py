@@ -17,7 +17,7 @@ from scipy.special import erfcx, ndtr
 
 from dpcape.core.errors import InvalidParameter
 
-# Below it, densities are no normal floating-point numbers and lose their digits.
+# Below this delta, densities become subnormal and lose precision.
 SMALLEST_DELTA = 1e-300
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 # From this epsilon on, the closed form is good enough to move an inverse by about 2e-13 relative; inverses step this

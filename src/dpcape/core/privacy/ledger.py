@@ -49,9 +49,9 @@ class Charge:
         return replace(self, unit=self.unit.stated(ceiling))
 
     def is_continued_by(self, charge: Charge) -> bool:
-        """Tell whether a charge is for the same allowance under the same terms, from which all that it costs follows.
+        """Return whether a charge is for the same allowance under the same terms, which determine its cost.
 
-        The number of records per subject is no part of the terms: a ceiling may state it, and another one later.
+        The number of records per subject is not part of the terms: a ceiling states it, and a later one may differ.
         """
         return bool(self.terms) and (self.allowance, self.terms) == (charge.allowance, charge.terms)
 
@@ -104,7 +104,7 @@ def other_terms() -> LedgerRefused:
 
 
 def _is_between(value: object, below: float) -> bool:
-    """Tell whether something is a number above zero and below ``below``; no text, no truth value, not NaN."""
+    """Return whether a value is a number strictly between 0 and ``below``; text, Booleans and NaN are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return 0 < float(value) < below
@@ -176,7 +176,7 @@ class Ledger:
         self.unit = Unit(self.per, self.rows_per_subject)
         if (self.epsilon is None) != (self.delta is None):
             raise InvalidParameter("A ledger's ceiling must have both epsilon and delta; got one of them. Pass both.")
-        # Nothing is larger than NaN, and at a delta of one everything costs epsilon 0: neither would ever refuse.
+        # NaN compares false with everything, and at delta 1 every charge costs epsilon 0: neither would ever refuse.
         if self.epsilon is not None and not (_is_between(self.epsilon, math.inf) and _is_between(self.delta, 1.0)):
             raise InvalidParameter(
                 "A ledger's ceiling must be a positive finite epsilon and a delta strictly between 0 and 1; "

@@ -149,7 +149,7 @@ def is_large(delta: float, n_records: int) -> bool:
 
 
 def check_delta(terms: Terms, *, accepted: bool) -> None:
-    """Refuse a delta above 1/N, N the public number of records over all sites, unless it was accepted in so many words.
+    """Refuse a delta above 1/N, N the public number of records over all sites, unless it was explicitly accepted.
 
     Sizes of sites are public, so the comparison reveals nothing.
     """

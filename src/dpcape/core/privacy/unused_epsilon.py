@@ -1,4 +1,4 @@
-"""Epsilons of single sites that bring nothing: noise that all sites share follows the smallest one."""
+"""Unused epsilon: shared noise is set by the smallest epsilon, so a larger one at a single site gains nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def unused_epsilons(terms: Terms, scheme: Scheme) -> Unused:
 
 
 def warn_of_unused(terms: Terms, scheme: Scheme) -> None:
-    """Warn of epsilons that bring nothing."""
+    """Warn of epsilon that does not lower the noise."""
     found = unused_epsilons(terms, scheme)
     if found.spent:
         warnings.warn(unused_text(terms, found), UtilityWarning, stacklevel=3)

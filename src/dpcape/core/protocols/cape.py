@@ -215,7 +215,7 @@ class _CapeSite(SessionSite):
             raise ProtocolError(
                 "The noise agreement was refused because its attempt is not newer than the last one. Start a new run."
             )
-        # Only now: a site remembers the last request it began, and an old one must not take its place.
+        # Only after this check: an old request must not replace the last one that this site began.
         plan = self._site.begin(request)
         self._enter(request.release)
         self._forget_draw()

@@ -249,13 +249,13 @@ class _DealerSite(SiteRole):
         )
 
     def _open(self, message: CheckDealt) -> FromSite:
-        """Open the box of a release and answer in the check; once, since two answers would tell about the share."""
+        """Open the box of a release and answer in the check; once, since two answers would leak the share."""
         request, site = message.request, self._site
         if request.release in self._opened:
             raise ProtocolError(
                 "The dealt noise was refused because noise was already opened for this release. Start a new run."
             )
-        # Only now: a site remembers the last request it began, and an old one must not take its place.
+        # Only after this check: an old request must not replace the last one that this site began.
         size, plan, sites = site.size(request), site.begin(request), site.terms.sites
         bound = (site.terms.digest(), request.release, request_digest(request))
         context = box_context(*bound, site.name, sites)

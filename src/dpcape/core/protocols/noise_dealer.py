@@ -30,7 +30,7 @@ from dpcape.core.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 
 _log = logging.getLogger(__name__)
 
-# More than any study has.
+# Upper limit on release numbers, far above what any study uses.
 LARGEST_RELEASE = 1_000_000
 
 
@@ -108,7 +108,7 @@ class NoiseDealer:
                 "The request was refused because its receivers are not the sites of the study, each with a scale. "
                 "Install the same dpcape version everywhere."
             )
-        # After a crash sites have new keys, and what was dealt to the old ones serves nobody.
+        # After a crash sites have new keys, and nobody can open noise that was sealed for the old ones.
         deal = (message.terms, frozenset(keys.values()))
         dealt = self._dealt.get(deal, 0)
         if dealt >> message.release & 1:

@@ -179,7 +179,7 @@ class SessionCoordinator(CoordinatorRole):
         elif self._round + 1 == epoch.n_rounds:
             epoch = self._renew(epoch, releases_left)
         self._round += 1
-        # Sites do without the aggregator's half.
+        # Imported here, because sites do not need the aggregator's code.
         from dpcape.core.secure_sum.aggregate import RecoverRound
 
         return RecoverRound(epoch, round=self._round, bound=True)

@@ -35,7 +35,7 @@ class ZeroSum(Protocol):
 
     def cover(self, own_scales: FloatArray, shared_scales: FloatArray) -> FloatArray:
         own, shared = own_scales**2, shared_scales**2
-        # A quotient before the product: squares may be near the end of the range of floating-point numbers.
+        # Divide before multiplying, because the squares may be close to overflow or underflow.
         return own * (shared / (own + shared))
 
     def view(

@@ -90,7 +90,7 @@ def verify(public: bytes, signature: object, message: bytes) -> bool:
     """Return whether `signature` is valid for `public` and `message`; never raises on malformed input."""
     if not isinstance(signature, bytes) or len(signature) != SIGNATURE_BYTES:
         return False
-    # A sealed vector, which only its own site checks, would be held by the cache.
+    # Long messages bypass the cache: a sealed vector is checked by one site only, and would stay in memory.
     return (_is_known_valid if len(message) <= _MOST_REMEMBERED else _is_valid)(public, signature, message)
 
 
@@ -107,5 +107,5 @@ _is_known_valid = functools.lru_cache(maxsize=2**13)(_is_valid)
 
 
 def forget_signatures() -> None:
-    """Let go of signatures that were found valid."""
+    """Clear the cache of valid signatures."""
     _is_known_valid.cache_clear()

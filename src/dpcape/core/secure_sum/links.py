@@ -135,6 +135,6 @@ def _is_bytes(value: object, length: int) -> bool:
 
 
 def forget_hellos() -> None:
-    """Let go of keys and hellos that were checked."""
+    """Clear the caches of checked keys and hellos."""
     _public_key.cache_clear()
     _checked_session_id.cache_clear()

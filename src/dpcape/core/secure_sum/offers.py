@@ -237,7 +237,7 @@ def _check_form(offer: Offer) -> None:
     """Refuse an offer that is malformed."""
     tables = (offer.keys, offer.sum_commitments, offer.cover_commitments)
     if (type(offer.epoch), type(offer.n_rounds), *map(type, tables), type(offer.signature)) == _KINDS:
-        # The usual case, decided at once: every site checks every offer.
+        # Fast path for well-formed offers, because every site checks every offer.
         lengths = {32 * offer.n_rounds, *map(len, tables)}
         if 0 <= offer.epoch < 2**63 and 1 <= offer.n_rounds <= LARGEST_EPOCH and len(lengths) == 1:
             return
@@ -268,7 +268,7 @@ def _refuse_repeated_keys(keys: Mapping[str, Sequence[bytes]]) -> None:
 
 
 def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
-    """Refuse round keys that give no secret, now: when a mask is made of them, a site has been charged already."""
+    """Refuse round keys of small order now, before a site is charged: masking, where they would fail, comes later."""
     for sender, own in keys.items():
         for key in own:
             if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
@@ -279,5 +279,5 @@ def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
 
 
 def forget_offers() -> None:
-    """Let go of offers that were checked."""
+    """Clear the cache of checked offers."""
     _checked_digest.cache_clear()

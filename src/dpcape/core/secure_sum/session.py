@@ -69,7 +69,7 @@ class Session(Sealed):
 
     def __init__(self, name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
         _check_pinned(name, identity, pinned=pinned, config=config)
-        # What was remembered of earlier sessions is of no more use. Not when they close: sites in one process close
+        # Clear the caches of earlier sessions here and not in close(): sites in one process close
         # while others still check what all of them signed.
         for forget in (forget_digests, forget_signatures, forget_hellos, forget_offers):
             forget()

@@ -18,7 +18,7 @@ def _prefix(kind: bytes, length: int) -> bytes:
 
 @functools.lru_cache(maxsize=2**12)
 def _text(text: str) -> bytes:
-    """Return a text with its type and length; labels and names of sites come again and again."""
+    """Return a text with its type and length; cached, because labels and site names repeat."""
     encoded = text.encode()
     return _prefix(b"s", len(encoded)) + encoded
 
@@ -37,7 +37,7 @@ def digest(label: str, *parts: bytes | str | int) -> bytes:
         if isinstance(part, bytes):
             pieces += (_prefix(b"b", len(part)), part)
         elif isinstance(part, str):
-            # A text that came with a message may be of any length: it is not remembered.
+            # Long texts bypass the cache: text received in a message may be of any length.
             pieces.append(_text(part) if len(part) <= _MOST_REMEMBERED else _text.__wrapped__(part))
         else:
             pieces += (b"i", part.to_bytes(8, "big"))
@@ -49,7 +49,7 @@ remembered_digest = functools.lru_cache(maxsize=2**11, typed=True)(digest)
 
 
 def forget_digests() -> None:
-    """Let go of what was remembered of sessions that are over: an offer of a thousand rounds has 96 kB."""
+    """Clear the cache of earlier sessions' digests: an offer of a thousand rounds takes 96 kB."""
     remembered_digest.cache_clear()
 
 

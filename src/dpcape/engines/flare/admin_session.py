@@ -26,7 +26,7 @@ def opened(admin_kit: Path) -> Iterator[Coordination]:
     if not (admin_kit / "startup").is_dir():
         raise TransportError(f"The federation's admin kit is not at {str(admin_kit)!r}. Run 'dpcape federation init'.")
     try:
-        # FLARE greets on standard output, which belongs to the result.
+        # FLARE prints a greeting to standard output, which is reserved for the result.
         with contextlib.redirect_stdout(sys.stderr):
             session = new_secure_session(
                 username=ADMIN, startup_kit_location=str(admin_kit.resolve()), timeout=_CONNECT_SECONDS
@@ -48,9 +48,9 @@ class Coordination:
         self._session = session
 
     def connected(self) -> list[str]:
-        """Return the sites that are connected; FLARE keeps the dead on its list for minutes, silent ones are left out.
+        """Return the connected sites. FLARE lists disconnected clients for minutes; silent ones are omitted here.
 
-        Silence is counted from when the server last heard anybody, so that two machines' clocks need not agree.
+        Silence is measured from the latest contact with any client, so that the clocks of two machines need not agree.
         """
         heard = {client.name: float(client.last_connect_time) for client in self._clients()}
         return sorted(name for name, at in heard.items() if max(heard.values()) - at < _SILENT_SECONDS)
@@ -63,15 +63,15 @@ class Coordination:
         return str(_engine(lambda: self._session.submit_job(str(job_folder.resolve()))))
 
     def status(self, job: str) -> str:
-        """Return FLARE's word for where the job stands."""
+        """Return the job's status as FLARE names it."""
         return str(_engine(lambda: self._session.get_job_meta(job)).get("status", ""))
 
     def is_over(self, job: str) -> bool:
-        """Tell whether the job has ended, well or badly."""
+        """Return whether the job has ended, successfully or not."""
         return self.status(job).startswith(_FINISHED)
 
     def snapshot(self, job: str, after: int) -> dict[str, Any] | None:
-        """Return what the job's controller says of itself; None while it is not there to answer."""
+        """Return the status reported by the job's controller; None while it is not running."""
         try:
             answer: dict[str, Any] = self._session.do_app_command(job, STATUS_TOPIC, {"after": after})
         except Exception:  # not running yet, or no longer: the job's status tells which
@@ -87,18 +87,18 @@ class Coordination:
         _engine(lambda: self._session.abort_job(job))
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the jobs FLARE knows, newest first: id, name and FLARE's word for where each stands."""
+        """Return the jobs FLARE knows, newest first: id, name and status as FLARE names it."""
         entries: list[dict[str, Any]] = _engine(lambda: self._session.list_jobs(detailed=True))
         newest = sorted(entries, key=lambda entry: str(entry.get("submit_time", "")), reverse=True)
         wanted = {"job": "job_id", "name": "name", "status": "status"}
         return [{key: str(entry.get(field, "")) for key, field in wanted.items()} for entry in newest]
 
     def shut_out(self, site: str) -> None:
-        """Shut a site out: its certificate is no longer let in until it is enabled again."""
+        """Disable a site: its certificate is rejected until the site is enabled again."""
         _engine(lambda: self._session.disable_client(site))
 
     def let_in(self, site: str) -> None:
-        """Let a site in that was shut out."""
+        """Enable a disabled site."""
         _engine(lambda: self._session.enable_client(site))
 
     def stop(self) -> None:

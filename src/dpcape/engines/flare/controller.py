@@ -47,7 +47,7 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         self._status: DeliveryStatus | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Read the study and let the one who submitted the job ask how it stands."""
+        """Read the study and let the submitter query the job's status."""
         workspace: Any = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
         job = fl_ctx.get_job_id()
         config = Path(workspace.get_app_config_dir(job))
@@ -57,7 +57,7 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         self._out.mkdir(mode=0o700, exist_ok=True)
         self._releases = _taken_over(config / RELEASES, self._out / RELEASES)
         kept = self._releases.allowance()
-        # An allowance goes on with the sites it was opened for.
+        # An allowance is resumed with the sites it was opened for.
         self._sites = self._study.sites if kept is None else kept.terms.sites
         local = Path(workspace.get_site_config_dir())
         known = json.loads((local / IDENTITIES).read_text(encoding="utf-8"))

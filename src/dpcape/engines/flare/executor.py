@@ -1,4 +1,4 @@
-"""What FLARE starts at a site for one job: it passes frames to the vault and replies back, and understands neither."""
+"""What FLARE starts at a site for one job: it relays frames and replies between FLARE and the vault, unread."""
 
 from __future__ import annotations
 

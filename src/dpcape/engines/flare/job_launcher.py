@@ -1,4 +1,4 @@
-"""How a site starts the process of a job, and what it says of its end: a crash is never the whole study's failure."""
+"""Launcher of a job's process at a site, and the exit status it reports: one crash never fails the whole study."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
                 os.kill(self._inner.adapter.pid, signal.SIGKILL)
 
     def poll(self) -> Any:
-        """Return success, or that nothing is known."""
+        """Return success, or that the outcome is unknown."""
         code = self._inner.poll()
         return code if code == JobReturnCode.SUCCESS else JobReturnCode.UNKNOWN
 

@@ -23,7 +23,7 @@ from dpcape.transport.frames import Kind
 STREAMED_BYTES = 16 * 2**20
 """From this length on, a message is streamed."""
 
-# FLARE's own codes say nothing of the kind.
+# Status codes that FLARE itself does not use.
 _NO_VAULT, _KEPT, _GONE = "dpcape_no_vault", "dpcape_kept", "dpcape_gone"
 _FETCH = "fetch"
 _CODES: dict[str, Code] = {
@@ -51,7 +51,7 @@ class PushCarrier(Carrier):
                 reply = self._request(self._cell, site, _FETCH, bytes(reply.payload), timeout)
             code = _CODES.get(reply.get_header(MessageHeaderKey.RETURN_CODE), "error")
             return Delivery(code, bytes(reply.payload) if code == "ok" else b"")
-        except Exception:  # whatever the engine raises, the line needs an answer
+        except Exception:  # whatever the engine raises, the transport needs an answer
             return Delivery("error")
 
     def _request(self, line: Any, site: str, topic: str, data: bytes, timeout: float) -> Any:

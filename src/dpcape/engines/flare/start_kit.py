@@ -21,7 +21,7 @@ def command(kit: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a kit's processes: this Python, one BLAS thread, short waits for the dead."""
+    """Return the environment of a kit's processes: this Python, one BLAS thread, short time-outs for lost peers."""
     here = str(Path(sys.executable).parent)
     preset = {
         "PATH": os.pathsep.join([here, os.environ.get("PATH", os.defpath)]),

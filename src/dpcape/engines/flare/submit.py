@@ -33,7 +33,7 @@ Listener = Callable[[dict[str, Any]], None]
 
 
 class _Silent(TransportError):
-    """A job is not heard from: its server was killed, or its controller hangs."""
+    """Raised when a job does not respond: its server was killed, or its controller hangs."""
 
 
 def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> None:
@@ -75,7 +75,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
                 "charged stay charged."
             ) from None
         except _Silent:
-            # Nobody knows how far it came. Noted, so that this dead job is not followed again for ever.
+            # Its progress is unknown. Record this, so that the dead job is not followed again.
             run.log("charging", site="any", note="the job was not heard from any more")
             run.log("ended", job=job)
             raise
@@ -86,7 +86,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
 
 
 def check_sites(study: Study, out: Path, *, listen: Listener | None = None) -> None:
-    """Have every site of a study say that it is ready; nothing is opened, nothing charged."""
+    """Check that every site of a study is ready; no allowance is opened and nothing is charged."""
     with opened(federation_folder(study).admin_kit) as coordination:
         job = _submit(coordination, study, job_settings(study, only_check=True), {}, listen or _ignore)
         _watch(coordination, job, _ignore_event, listen or _ignore)
@@ -217,7 +217,7 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
     """Follow a job until it is over; pass on what its controller says, keep the events and return how many."""
     after, heard, is_done = 0, time.monotonic(), False
     while not coordination.is_over(job):
-        # Past its last word the controller is gone; FLARE then only waits for the sites' processes to end.
+        # After its final status the controller is gone; FLARE then only waits for the sites' processes to end.
         snapshot = None if is_done else coordination.snapshot(job, after)
         if snapshot is not None:
             after, heard = int(snapshot["cursor"]), time.monotonic()
@@ -225,7 +225,7 @@ def _watch(coordination: Coordination, job: str, keep: Callable[..., None], list
             _keep_events(snapshot["events"], keep)
             listen(snapshot)
         if time.monotonic() - heard > _SILENCE_SECONDS:
-            # After its server was killed FLARE calls a job running for ever, and refuses to stop it.
+            # After its server was killed, FLARE reports a job as running for ever and refuses to stop it.
             with contextlib.suppress(TransportError):
                 coordination.cancel(job)
             raise _Silent(

@@ -35,7 +35,7 @@ class TaskCarrier(Carrier):
             while task.completion_status is None and time.monotonic() < end:
                 time.sleep(_CHECK_SECONDS)
             result = task.client_tasks[0].result if task.client_tasks else None
-        except Exception:  # whatever the engine raises, the line needs an answer
+        except Exception:  # whatever the engine raises, the transport needs an answer
             return Delivery("error")
         return Delivery("timeout") if result is None else _delivery(result)
 

@@ -31,7 +31,7 @@ def _row(protocol: type[Protocol]) -> str:
     paths = Paths()
     numbers = [Traced(name, paths) for name in ("sites", "honest", "ratio")]
     with javascript_functions():
-        # One way: a closed form has no branches.
+        # Exactly one path, because a closed form has no branches.
         [(shared, exposure)] = [protocol.closed_form(*numbers) for _ in paths.runs()]  # type: ignore[arg-type]
     described = {
         "python": protocol.__name__,

@@ -22,11 +22,11 @@ from numbers import Integral, Real
 from typing import Any, Never
 
 MOST_PATHS = 64
-"""Ways through one function, at most: each is written down, and a page is to stay small."""
+"""Maximum number of execution paths through one function: each is written out, and the page must stay small."""
 # Largest integer up to which all integers are exact in JavaScript.
 _LARGEST_EXACT = 2**53
 _REPLACED = [(builtins, "max"), (builtins, "min"), *((math, name) for name in ("sqrt", "hypot", "ceil", "floor"))]
-# What is replaced is replaced for all threads.
+# The replacements are global, so only one thread may trace at a time.
 _LOCK = threading.RLock()
 
 

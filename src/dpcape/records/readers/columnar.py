@@ -1,4 +1,4 @@
-"""Whole columns at once, with pyarrow. What it would read otherwise than cell by cell is left to that path: None."""
+"""Read whole columns with pyarrow; return None where the result could differ from reading cell by cell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def csv_columns(
     delimiter : str
         What separates cells.
     missing : frozenset of str
-        Cells, in lower case, that stand for a value that is not there.
+        Lower-case cells that mean a missing value.
     """
     try:
         arrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
@@ -98,7 +98,7 @@ def parquet_set(path: Path) -> pads.Dataset | None:
         sets, systems = import_module("pyarrow.dataset"), import_module("pyarrow.fs")
     except ImportError:
         return None
-    # Of this machine, whatever the name looks like.
+    # A local path, even if its name looks like a URL.
     local = systems.LocalFileSystem()
     return sets.dataset(str(path.absolute()), format="parquet", partitioning="hive", filesystem=local)
 
@@ -138,7 +138,7 @@ def by_type(table: pa.Table, texts: Mapping[str, bool]) -> dict[str, AnyArray | 
 
 
 class _Content:
-    """What was seen of a file's bytes."""
+    """Properties of a file's bytes."""
 
     def __init__(self) -> None:
         self.has_quotes = False
@@ -176,7 +176,7 @@ def _spellings(word: str) -> list[str]:
 
 def _numbers(column: Column) -> AnyArray | None:
     values = np.asarray(column.to_numpy(), dtype=np.float64)
-    # A number that is not a number was written out in a way of its own.
+    # More NaNs than nulls: the file spells NaN in a form that Arrow does not treat as missing.
     return values if int(np.isnan(values).sum()) == column.null_count else None
 
 
@@ -189,11 +189,11 @@ def _words(column: Column, missing: frozenset[str]) -> AnyArray:
 
 
 def _cells(column: Column, read: Callable[[str], str | None]) -> AnyArray:
-    """Return what ``read`` makes of each cell, None where there is none; each word of a part is read once."""
+    """Return ``read`` of each cell, None where one is missing; each distinct value of a chunk is converted once."""
     parts = []
     for part in column.chunks:
         words = [read(word) for word in part.dictionary.to_pylist()]
-        # An index of -1 finds the last one.
+        # Index -1, for a missing cell, selects the appended last entry.
         cells = np.array([*words, None], dtype=object)
         parts.append(cells[part.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
     return np.concatenate(parts) if parts else np.empty(0, dtype=object)

@@ -25,7 +25,7 @@ def open_file(path: str | Path | Source, plan: DataPlan) -> Holding:
         return path.holding()
     where = Path(path)
     suffixes = "".join(where.suffixes).lower()
-    # Each file of its own is a person's only where no column says whose rows they are.
+    # One file per person, unless a column identifies the person of each row.
     by_file = plan.kind == "subjects" and plan.subject is None
     if where.is_dir() and not by_file and next(where.rglob("*.parquet"), None) is not None:
         return ParquetSet(where)

@@ -33,7 +33,7 @@ _AT_START = {
     "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
-    # Nothing is written, also not what memory has no room for.
+    # Never spill to disk, even when memory runs out.
     "temp_directory": "",
     "threads": "1",
 }
@@ -72,7 +72,7 @@ class Query(Source):
     def holding(self) -> ColumnsInMemory:
         """Run the query the first time, and return its columns.
 
-        A second run might return rows in another order, and labels would be other people's.
+        A second run might return rows in a different order, and labels would be matched to the wrong people.
         """
         if not self._kept:
             found = self._in_files() if self.database is None else _in_database(self.text, self.database)
@@ -81,7 +81,7 @@ class Query(Source):
 
     def _in_files(self) -> dict[str, AnyArray]:
         duckdb = _duckdb()
-        # Known by the beginning of its message alone: the rest may hold values.
+        # Identified by the start of its message only: the rest may contain data values.
         with duckdb.connect(":memory:", config=dict(_AT_START)) as line:
             for name, path in self.tables.items():
                 _load(line, duckdb.Error, name, path)

@@ -21,7 +21,7 @@ from dpcape.records.data_plan import Columns, selected
 from dpcape.records.readers import csv_mistakes
 from dpcape.records.readers.columnar import csv_columns, large_set, parquet_columns, parquet_set, set_columns
 
-# What table programs write for a value that is not there.
+# Spellings of missing values in common software.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _NO_NUMBER = object()
 
@@ -123,7 +123,7 @@ class CsvFile(ByColumn):
         return self._by_cell(names, texts) if whole is None else whole
 
     def _by_cell(self, names: Sequence[str], texts: Mapping[str, bool]) -> dict[str, AnyArray]:
-        """Read cell by cell, as Python reads CSV and numbers: what counts in every case of doubt."""
+        """Read cell by cell with Python's csv and float: the reference for the faster readers."""
         places = {name: names.index(name) for name in texts}
         kept: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
         with self._open() as stream:
@@ -203,7 +203,7 @@ class ParquetSet(_Parquet):
 
 
 class ColumnsInMemory(ByColumn):
-    """Columns that are there already, such as the result of a query.
+    """Columns already in memory, such as the result of a query.
 
     Parameters
     ----------
@@ -247,12 +247,12 @@ def _as_cell(value: object) -> object:
 
 
 def is_missing(text: str) -> bool:
-    """Tell whether a cell stands for a value that is not there."""
+    """Return whether a cell means a missing value."""
     return text.strip().lower() in _MISSING
 
 
 def _cell(cell: str, is_text: bool) -> object:
-    """Return one cell, or that it is no number."""
+    """Return one cell, or raise an error if it is not a number."""
     stripped = cell.strip()
     if is_missing(stripped):
         return None if is_text else float("nan")

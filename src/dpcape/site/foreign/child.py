@@ -1,9 +1,9 @@
-"""One child: gives up what is left to it, loads one package, answers one task, and dies without a word.
+"""One child: drops its remaining privileges, loads one package, answers one task, and exits silently.
 
 Before the first line of foreign code runs, it can make no system call but those that arithmetic needs: it can start no
 process, send no signal, make no socket, pass or change no descriptor, and open or look at no file. What that code
-learns from a block cannot be left anywhere for the child that comes next. It has one line, on which it is told a task
-and answers once.
+learns from a block cannot be left anywhere for the child that comes next. It has one socket, on which it receives one
+task and answers once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LIMITS = {"CPU": CPU_SECONDS, "FSIZE": 0, "NOFILE": 64, "CORE": 0, "MEMLOCK": 0
 
 
 def run(line: int, sources: Sources, held_bytes: int) -> NoReturn:
-    """Answer one task on a line of its own; never returns. ``held_bytes`` is what libraries take of the memory."""
+    """Answer one task on its own socket, then exit. ``held_bytes`` is the address space that libraries already use."""
     try:
         _give_up(held_bytes)
         install_finder(sources)
@@ -61,7 +61,7 @@ def run(line: int, sources: Sources, held_bytes: int) -> NoReturn:
             write_all(line, written(msgspec.msgpack.encode(succeeded(task.probes))))
         else:
             write_all(line, written(_plain(task, sources)))
-    except BaseException:  # whatever it is, its text stays here
+    except BaseException:  # whatever it is, its text must not leave the child
         os._exit(1)
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Workers of a process that is no vault, started when a study needs code of another package."""
+"""Workers for processes other than the vault, started when a study needs code of another package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OwnWorkers:
-    """Workers of a process that is no vault: a steward's command or page. The zygote starts when it is first needed.
+    """Workers for a process other than the vault: a steward's command or page. The zygote is started on first use.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from dpcape.analyses.registry import GROUP, declared_code, package_of
 MAX_SOURCE_BYTES = 2**24
 # What dpcape itself is built on, and PyTorch; a package may import these and the standard library.
 LIBRARIES = frozenset({"dpcape", "msgspec", "numpy", "scipy", "sklearn", "torch"})
-# Modules of the standard library that do something when they are imported.
+# Modules of the standard library with visible side effects on import.
 _NOT_LOADED = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "turtle", "turtledemo"})
 
 
@@ -70,7 +70,7 @@ class Sources:
             top, last = name.partition(".")[0], name.rpartition(".")[2]
             is_known = top in LIBRARIES or (top in sys.stdlib_module_names and top not in _NOT_LOADED)
             if is_known and last != "__main__":
-                # A package may name what is not there, or what cannot be imported here: it does not get it.
+                # A library that is missing or fails to import is skipped; the package runs without it.
                 with contextlib.suppress(Exception):
                     import_module(name)
 

@@ -1,4 +1,4 @@
-"""What a child is told, and how both sides read and write it. Nothing executable travels."""
+"""Tasks for a child and their wire format. Nothing executable is sent."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dpcape.site.vault.self_test import Probes
 
 LENGTH_BYTES = 8
 MAX_TASK_BYTES = 2**31
-# An outline is a page of numbers.
+# Generous: an outline is about a page of numbers.
 MAX_PLAIN_BYTES = 2**22
 
 
 class DescribeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """Tell what must be known of an analysis, as plain data; no record is near."""
+    """Describe an analysis as plain data; the child has no access to records."""
 
     package: str
     analysis: str
 
 
 class OutlineTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """Tell which releases an analysis makes for these public numbers."""
+    """List the releases that an analysis makes for these public numbers."""
 
     package: str
     analysis: str
@@ -44,7 +44,7 @@ class ContributeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid
 
 
 class ProbeTask(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
-    """Tell what can be reached from a child; no code of a package is loaded."""
+    """Report what a child can reach; no code of a package is loaded."""
 
     probes: Probes
 
@@ -53,11 +53,11 @@ Task = DescribeTask | OutlineTask | ContributeTask | ProbeTask
 
 
 class NoAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The analysis has no answer. Why is not told: text of other packages stays where it is."""
+    """The analysis failed. The reason is withheld: text from other packages must not leave the child."""
 
 
 def written(data: bytes) -> bytes:
-    """Return data with its length before it."""
+    """Return data prefixed with its length."""
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
 
 

@@ -1,6 +1,6 @@
-"""A rehearsal of PyTorch: what it loads and allocates at its first gradient, it has before files are given up.
+"""Warm up PyTorch: everything it loads and allocates for its first gradient is in memory before files are closed off.
 
-No code of another package runs here, and no record is near.
+No code of another package runs here, and no records are accessible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The side that holds records: one block to one child, a fixed time, and nothing believed."""
+"""The vault's side: one block per child, a fixed time, and no answer trusted."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from dpcape.site.vault.sandbox import clean_environment
 from dpcape.site.vault.self_test import NotSeparated, Probes
 
 _T = TypeVar("_T")
-# Part of a block's time that is kept for ending its child.
+# Share of a block's time reserved for ending its child.
 _ENDING = 0.25
 _PLAIN_SECONDS = 60.0
 _ANSWER_SECONDS = 30.0
-# Each at most MAX_PLAIN_BYTES long, and nearly always a page.
+# Descriptions to cache, each at most MAX_PLAIN_BYTES long and nearly always about a page.
 _MOST_TOLD = 32
 
 
@@ -93,7 +93,7 @@ class Workers:
         return np.frombuffer(answer, dtype="<f8").reshape(n_answers, statistic.size).copy()
 
     def reached(self, probes: Probes) -> list[str]:
-        """Return what a child reaches of that which must be out of its reach."""
+        """Return which protected resources a child can reach."""
         with self._lock:
             answer = self._answer(ProbeTask(probes=probes), b"", time.monotonic() + _PLAIN_SECONDS, _plain)
         if answer is None:
@@ -132,7 +132,7 @@ class Workers:
             ) from None
 
     def _keep(self, asked: bytes, answer: bytes) -> None:
-        """Keep what a package said of itself: a study asks for it many times, and must hear the same."""
+        """Cache a package's description: a study asks for it many times and must always get the same answer."""
         while len(self._told_before) >= _MOST_TOLD:
             self._told_before.pop(next(iter(self._told_before)))
         self._told_before[asked] = answer

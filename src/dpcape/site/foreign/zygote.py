@@ -39,7 +39,7 @@ _BUFFER_BYTES = 4 * 2**20
 
 
 class ZygoteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the zygote is told: the descriptor of its line to the vault, the allowed packages and where they are."""
+    """Settings of the zygote: the descriptor of its socket to the vault, the allowed packages and where they are."""
 
     control: int
     packages: list[str]

@@ -1,4 +1,4 @@
-"""An engine's line to the vault: hands over frames, gives back replies. It knows nothing of what they mean.
+"""An engine's connection to the vault: sends frames and returns replies without interpreting them.
 
 The engine inherits one socket. For each line it makes a pair of stream sockets and passes one end through it; there
 is no socket file that others could find.
@@ -13,7 +13,7 @@ import socket
 import threading
 
 LINE_VARIABLE = "DPCAPE_VAULT_LINE"
-# Descriptor of the socket on which the engine's own processes find each other; it listens already.
+# Descriptor of the listening socket through which the engine's own processes connect to each other.
 LISTENER_VARIABLE = "DPCAPE_ENGINE_LISTENER"
 # A reply is its length, with the highest bit set if the vault closes the line after it, and then the reply.
 REPLY_LENGTH_BYTES = 8

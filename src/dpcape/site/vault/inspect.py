@@ -1,4 +1,4 @@
-"""What the supervisor must know of a site folder, found out under the vault's own account.
+"""Facts about a site folder that the supervisor needs, read under the vault's own account.
 
 Root must not open the ledger itself: files it made there could not be used by the vault's account afterwards.
 """

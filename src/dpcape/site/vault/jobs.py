@@ -44,7 +44,7 @@ class OpenJobs:
         with self._lock:
             known = self._handlers.get(ask.job)
             if known is not None:
-                # The last used stands last.
+                # Most recently used last.
                 self._handlers[ask.job] = self._handlers.pop(ask.job)
                 return known
             if ask.kind != "ready":

@@ -60,7 +60,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in force, what could be reached, and which paths can be read."""
+    """Restrictions in force, probes that succeeded, and readable paths."""
 
     abi: int = 0
     seccomp: bool = False

@@ -20,7 +20,7 @@ class Mode:
     Attributes
     ----------
     name : str
-        The word that travels in messages.
+        Name of the mode in messages.
     line : str
         What is printed: what holds, and what it rests on.
     reached : frozenset of str

@@ -1,4 +1,4 @@
-"""Processes of a supervisor: who descends from it, ending all of them, and reading what they say."""
+"""Descendants of a supervisor: listing them, killing them, and reading their output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _END_SECONDS = 5.0
 
 
 def adopt_descendants() -> None:
-    """Become the parent of every descendant whose own parent ends, so that none gets away."""
+    """Become the subreaper, the parent of every orphaned descendant, so that none escapes."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -40,7 +40,7 @@ LOG_FILE, SELF_TEST_FILE = "vault.log", "self-test"
 # A header that was begun, and each part of a body, must come within this time.
 _SECONDS = 60.0
 _PART_BYTES = 2**20
-# Most frames are shorter: one call of the system brings them whole.
+# Most frames are shorter, so that one system call reads the whole frame.
 _READ_BYTES = 2**16
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Incoming:
-    """Bytes that come in on one line; memory is used as they arrive, not as they are announced.
+    """Buffered reader of one socket; memory is used as bytes arrive, not as they are announced.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Incoming:
         self._line, self._held = line, b""
 
     def wait(self) -> bool:
-        """Wait as long as it takes for the beginning of a frame; return False if the line was closed instead."""
+        """Wait without a timeout for the next frame; return False if the peer closed the socket instead."""
         if not self._held:
             self._line.settimeout(None)
             self._held = self._line.recv(_READ_BYTES)
@@ -93,12 +93,12 @@ class Incoming:
         return bool(self._held)
 
     def take(self, n_bytes: int) -> bytes:
-        """Return the next bytes; each part of them must come in time."""
+        """Return the next ``n_bytes`` bytes; every read must succeed within the timeout."""
         held = self._held
         if n_bytes <= len(held):
             self._held = held[n_bytes:]
             return held[:n_bytes]
-        # Not read beyond the end: what follows is a frame of its own. Pages are taken as they are written to.
+        # Do not read past the end, where the next frame begins. Memory pages are allocated when first written.
         whole = bytearray(n_bytes)
         view, done = memoryview(whole), len(held)
         view[:done], self._held = held, b""
@@ -130,7 +130,7 @@ class VaultServer:
         self._body = threading.Lock()
 
     def serve(self) -> None:
-        """Take lines until the engine's side is closed; an empty packet, which reads alike, means nothing."""
+        """Accept sockets until the engine closes its end; an empty packet, which reads the same, is ignored."""
         while True:
             size = socket.CMSG_SPACE(array.array("i", [0] * 4).itemsize * 4)
             data, ancillary, _, _ = self._control.recvmsg(64, size)
@@ -170,7 +170,7 @@ class VaultServer:
             ask = genuine_ask(head, self._coordinator)
             reply, is_read = self._answered(incoming, head, ask)
         except DpcapeError as error:
-            # Not signed: what was refused here is not the coordinator's.
+            # Unsigned: this request never proved that it came from the coordinator.
             reply, is_read = unsigned_reply(refusal_of(error)), False
         _send(line, reply, is_last=not is_read)
         return is_read
@@ -221,7 +221,7 @@ def _received(ancillary: list[tuple[int, int, bytes]]) -> list[socket.socket]:
 
 
 def _drop(line: socket.socket) -> None:
-    """Close a socket at once: one with data left to send could keep its last holder waiting as long as it says."""
+    """Close a socket without lingering: close() could otherwise block on unsent data for as long as the sender set."""
     with contextlib.suppress(OSError):
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     line.close()
@@ -230,7 +230,7 @@ def _drop(line: socket.socket) -> None:
 def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
     prefix = (len(reply) | (LAST_REPLY if is_last else 0)).to_bytes(REPLY_LENGTH_BYTES, "big")
     if len(reply) <= _PART_BYTES:
-        # At once, so that the engine wakes once.
+        # In one call, so that the engine wakes up only once.
         line.sendall(prefix + reply)
         return
     line.sendall(prefix)
@@ -287,7 +287,7 @@ def _keys_of(folder: Path) -> Path:
 
 
 def _keep_words_here() -> None:
-    """Write warnings and last words into the vault's own log, and nothing to standard error.
+    """Log warnings and fatal errors to the vault's own log, and nothing to standard error.
 
     Readers warn of how many records they could not use. Standard error is the supervisor's, whose lines the machine's
     log may send anywhere.

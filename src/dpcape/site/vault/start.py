@@ -61,7 +61,7 @@ def start_vault(
         if zygote is not None:
             from dpcape.site.foreign.workers import Workers
 
-            # The vault has the same line, and no reason to use it before there is an engine.
+            # The vault shares this socket, and does not use it before there is an engine.
             _test_child(Workers(ours), probes(vault.pid))
         return vault, zygote
 

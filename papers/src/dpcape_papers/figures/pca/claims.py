@@ -88,7 +88,7 @@ def _dimension(rows: Results, claim: str, where: str) -> Verdict:
     outcomes = []
     for found in firsts.values():
         ordered = [found[name] for name in _WIDTHS if name in found]
-        # Equal points are no growth, and no proof of the contrary: the grid may be too coarse.
+        # Equal points neither show growth nor refute it: the grid may be too coarse.
         strict = [low < high for low, high in pairwise(ordered) if low != high]
         level = len(strict) < len(ordered) - 1
         outcome = outcome_of(sum(strict), len(strict))
