@@ -174,7 +174,7 @@ def test_the_comparison_is_written_drawn_and_shown(tmp_path: Path) -> None:
     assert "2 points compared" in page
     assert NOT_COMPARED.capitalize() not in page
     table = comparison_table(tmp_path / "out", [experiment.name]).splitlines()
-    assert table[1].split()[:2] == ["Figure", "8.3"]
+    assert table[1].startswith("dissertation, Figure 8.3")
     # Without the authors' numbers the folder says so, whatever was there before.
     write_folder(tmp_path / "out", experiment, RunSetting(quick=True, data=NOWHERE), done)
     found = read_folder(place)

@@ -44,8 +44,9 @@ def farthest(n_classes: int) -> float:
     for codes in pairs:
         starts = [draw.normal(scale=3, size=2 * half) for _ in range(3)]
         evenly = np.full((2, half), -30.0)
-        # The first is split between two classes, the other between two others or among the same.
-        evenly[0, [1, min(2, n_classes - 1)]], evenly[1, [n_classes - 2, n_classes - 1]] = 0.0, 0.1
+        # Each is split between the other's class and, with enough classes, one that the other is certainly not of.
+        others = [k for k in reversed(range(n_classes)) if k not in codes] or [codes[0]]
+        evenly[0, [codes[1], others[0]]], evenly[1, [codes[0], others[min(1, len(others) - 1)]]] = 0.0, 0.1
         for sign in (-1.0, 1.0):
             evenly[:, -1] = 1.0, sign
             starts.append(evenly.ravel() + draw.normal(scale=0.1, size=2 * half))

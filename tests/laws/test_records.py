@@ -668,7 +668,15 @@ def test_repr_and_facts_show_public_facts_only(records):
     assert records.n_features == records.facts().n_features
     public = {name for name in dir(records) if not name.startswith("_")}
     allowed = {"facts", "n_records", "n_features", "kind", "unit", "blocks", "feature_blocks", "each_subject"}
-    allowed |= {"n_invalid", "all_blocks", "weighted_blocks", "shortened_blocks", "single_blocks"}
+    allowed |= {
+        "n_invalid",
+        "each_alone",
+        "longest_series",
+        "all_blocks",
+        "weighted_blocks",
+        "shortened_blocks",
+        "single_blocks",
+    }
     allowed |= {"computed_on", "check_unchanged", "each_part"}
     assert public <= allowed | {"rows_per_subject"}
 

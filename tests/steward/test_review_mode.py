@@ -10,7 +10,7 @@ import pytest
 from dpcape.guarantee.separation import LINES
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault import modes
-from dpcape.steward.review import review as reviews
+from dpcape.steward import review as reviews
 from dpcape.study.study import Study
 
 TEXT = """[study]

@@ -147,7 +147,8 @@ def test_maps_of_voxels_are_written_as_images(tmp_path: Path) -> None:
     written = np.asarray(maps.dataobj)
     assert np.allclose(written[inside != 0], run.model().components_.T, atol=1e-6)
     assert not written[inside == 0].any()
-    assert "Slices of the mask with the maps of 3 components." in (run.path / "report.html").read_text(encoding="utf-8")
+    drawn = "Slices of the mask with the maps of 3 components, on an image of 3 x 4 x 2 voxels."
+    assert drawn in (run.path / "report.html").read_text(encoding="utf-8")
 
 
 def test_loadings_of_a_view_of_voxels_are_written_as_images(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_loadings_of_a_view_of_voxels_are_written_as_images(tmp_path: Path) -> N
     assert np.allclose(np.asarray(maps.dataobj)[inside != 0], loadings, atol=1e-6)
     assert not (run.path / "y_maps.nii.gz").exists()
     page = (run.path / "report.html").read_text(encoding="utf-8")
-    assert "Maps of 1 pairs on an image of 3 x 4 x 2 voxels." in page
+    assert "maps of 1 pairs, on an image of 3 x 4 x 2 voxels." in page
     (tmp_path / "study.toml").write_text(text.replace('mask.nii.gz"', 'mask.nii.gz"\nfeatures = 22'), encoding="utf-8")
     with pytest.raises(InvalidParameter, match="as many voxels inside as there are columns"):
         Study.load(tmp_path / "study.toml")

@@ -141,7 +141,7 @@ LABELS = [
     "'dpcape factor release 1'",
     "'dpcape ledger 1'",
     "'dpcape model 1'",
-    "'dpcape results 1'",
+    "'dpcape results 2'",
     "'dpcape schema 1'",
     "'dpcape secure sum 1'",
     "'dpcape site 1'",

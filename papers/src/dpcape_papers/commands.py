@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from dpcape_papers.experiments.runner import Report
 
 
-@click.command(short_help="Say what a name of the papers, such as capeCCA, is in dpcape.")
+@click.command(
+    short_help="Say what a name of the papers, such as capeCCA, is in dpcape.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def papers(name: str | None, as_json: bool) -> None:

@@ -11,7 +11,9 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
+    from dpcape.engines.flare.workspace import SiteKit
     from dpcape.site.vault.accounts import Accounts
+    from dpcape.site.vault.inspect import SiteFacts
     from dpcape.site.vault.log_lines import Form, ServiceLog
     from dpcape.site.vault.modes import Mode
 
@@ -108,11 +110,9 @@ def _serve(
     replay_for_tests: int | None,
 ) -> None:
     _require_linux()
-    from dpcape.cli.server_confirmation import confirm, is_named
     from dpcape.engines.flare.workspace import ENVIRONMENT, SiteKit
     from dpcape.site.vault.accounts import accounts_for
     from dpcape.site.vault.guarded import Guarded
-    from dpcape.site.vault.inspect import Question, ask
     from dpcape.site.vault.server import VaultSettings
     from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
@@ -122,19 +122,8 @@ def _serve(
     cap = _landlock_cap()
     mode = _mode(accounts, unseparated=unseparated, cap=cap)
     flare = SiteKit.read(source)
-    address = flare.address
-    noted = {"server": address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
-    question = Question(
-        folder=str(place),
-        kit=str(source),
-        certificate=flare.own_certificate.decode("ascii"),
-        settings=noted,
-        confirms=is_named(address, server),
-    )
-    facts = ask(question, accounts.vault)
-    if facts.confirmed != address:
-        confirm(address, facts.confirmed)
-        facts = ask(msgspec.structs.replace(question, confirms=True), accounts.vault)
+    noted = {"server": flare.address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
+    facts = _confirmed(flare, place, source, noted, server, accounts)
     engine = Engine(
         python=engine_python or sys.executable,
         command=lambda where: flare.command(where, facts.name),
@@ -161,6 +150,27 @@ def _serve(
     # Compiled modules would be readable by this account alone, and the engine's account would compile them every time.
     sys.dont_write_bytecode = True
     sys.exit(Supervisor(serving, engine, log.say, log.warn).run())
+
+
+def _confirmed(
+    flare: SiteKit, place: Path, kit: Path, noted: dict[str, Any], server: str | None, accounts: Accounts
+) -> SiteFacts:
+    """Return what the vault's account tells of the folder, once the steward has confirmed the kit's server."""
+    from dpcape.cli.server_confirmation import confirm, is_named
+    from dpcape.site.vault.inspect import Question, ask
+
+    question = Question(
+        folder=str(place),
+        kit=str(kit),
+        certificate=flare.own_certificate.decode("ascii"),
+        settings=noted,
+        confirms=is_named(flare.address, server),
+    )
+    facts = ask(question, accounts.vault)
+    if facts.confirmed != flare.address:
+        confirm(flare.address, facts.confirmed)
+        facts = ask(msgspec.structs.replace(question, confirms=True), accounts.vault)
+    return facts
 
 
 def _require_linux() -> None:

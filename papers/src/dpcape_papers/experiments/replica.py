@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
-from scipy.stats import f as fisher
 
 from dpcape.core.arrays import FloatArray
 from dpcape_papers.experiments.data import DataFolder
@@ -248,6 +247,8 @@ def _variance_of_draws(spread: float, n_runs: int, theirs: float, n_theirs: int)
 
     An F test decides (5%): without it, half of all points would be given a wider margin for nothing.
     """
+    from scipy.stats import f as fisher
+
     if min(n_runs, n_theirs) < 2 or spread**2 <= float(fisher.ppf(0.95, n_runs - 1, n_theirs - 1)) * theirs**2:
         return 0.0
     return spread**2 - theirs**2

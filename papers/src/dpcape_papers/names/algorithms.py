@@ -11,6 +11,7 @@ shared = {name: 0.15 * rng.normal(size=(6000, 6)) for name in ("lyon", "oslo", "
 pairs = {name: (Z[:, :4], Z[:, 2:]) for name, Z in shared.items()}"""
 _SERIES = """\
 from dpcape.datasets import simulated_fmri
+
 study = simulated_fmri(np.random.default_rng(0), n_subjects=60, n_components=2, shape=(6, 6), n_timepoints=150)
 people = {name: study.arrays[k::3] for k, name in enumerate(("lyon", "oslo", "lima"))}"""
 _FEDERATION = """\
@@ -156,8 +157,8 @@ model = JointICA(2, epsilon=5.0, delta=1e-5).fit(Federation(sites, protocol=Cape
 from dpcape import Cape, Federation, LinearRegression, in_process, labelled
 sites = in_process({name: labelled(X[:, 1:], X[:, 0], bound=1.0, response=(-1, 1)) for name, X in tables.items()})
 """
-        'model = LinearRegression(epsilon=1.0, delta=1e-5, purpose="prediction", n_iter=0).fit('
-        "Federation(sites, protocol=Cape(n_colluding=1)))",
+        "federation = Federation(sites, protocol=Cape(n_colluding=1))\n"
+        'model = LinearRegression(epsilon=1.0, delta=1e-5, purpose="prediction", n_iter=0).fit(federation)',
         "dpcape_papers.published.regression.capefm",
         ("dissertation-8.1", "dissertation-8.2", "dissertation-8.3"),
         ("functional-joint", "functional-degrees", "functional-laplace", "functional-polynomial"),

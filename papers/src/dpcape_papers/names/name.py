@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 NO_GUARANTEE, OTHER_MECHANISM, LARGER_NOISE, NO_CONSEQUENCE = (
@@ -36,7 +37,7 @@ class PaperName:
     given : str
         Lines that make example data.
     snippet : str
-        Three lines that run after ``given``.
+        Three or four lines that run after ``given``.
     baseline : str
         The algorithm as published, importable; empty if there is none.
     figures : tuple of str
@@ -67,4 +68,5 @@ class PaperName:
     @property
     def example(self) -> str:
         """The whole example: it runs as it stands."""
-        return f"import numpy as np\n\n{self.given}\n\n{self.snippet}"
+        imports, rest = re.split(r"\n(?!from |import )", self.snippet, maxsplit=1)
+        return f"import numpy as np\n\n{self.given}\n\n{imports}\n\n{rest}"
