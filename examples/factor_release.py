@@ -12,10 +12,7 @@ from tempfile import mkdtemp
 import numpy as np
 
 import dpcape
-from dpcape.factor_release.bundle import fit_bundle
-from dpcape.factor_release.bundle_reader import read_bundle
-from dpcape.factor_release.factor_release import FactorRelease
-from dpcape.factor_release.private_factor_model import PrivateFactorModel
+from dpcape.factor_release import FactorRelease, PrivateFactorModel, fit_bundle, read_bundle
 
 # Made data: 120 subjects, 2,000 features driven by 6 factors, a response that depends on two of them.
 rng = np.random.default_rng(7)

@@ -10,7 +10,7 @@ import numpy as np
 from dpcape import Cape, Federation, JointICA, in_process, subjects
 from dpcape.datasets import simulated_fmri
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing.ica_bases import cosine_basis
+from dpcape.postprocessing import cosine_basis
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ rate of false alarms it bounds the rate of hits.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpcape.core.privacy.gaussian import mu_of
+from dpcape.core.privacy import mu_of
 from dpcape.core.privacy.inference import most_hits
 
 DELTA = 1e-5

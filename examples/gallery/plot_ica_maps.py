@@ -11,7 +11,7 @@ import numpy as np
 from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
 from dpcape.datasets import simulated_fmri
 from dpcape.metrics import matched_correlations
-from dpcape.postprocessing.ica_bases import cosine_basis
+from dpcape.postprocessing import cosine_basis
 
 simulation = simulated_fmri(np.random.default_rng(0), n_subjects=60, n_components=4, shape=(12, 12), n_timepoints=150)
 held = {

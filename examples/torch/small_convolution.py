@@ -6,7 +6,7 @@ import numpy as np
 from torch import nn
 
 from dpcape import Cape, Federation, Replay, TorchClassifier, in_process, labelled
-from dpcape.statistics.torch_modules import known_module
+from dpcape.statistics import known_module
 
 
 @known_module("small convolution")

@@ -84,8 +84,14 @@ class Estimates:
         Standard deviations of the noise of privacy, to first order where a figure is not linear in what was released.
     p_value, adjusted : array_like or None
         P-values, and those adjusted for the number of tests, or rates of false discoveries.
-    names, parts, groups, unit : str or sequence of str
-        Column, outcome or component; level, quantile, time or second column; group of records; unit.
+    names : str or sequence of str
+        Column, outcome or component.
+    parts : str or sequence of str
+        Level, quantile, time or second column.
+    groups : str or sequence of str
+        Group of records.
+    unit : str or sequence of str
+        Unit.
     scale : str
         "log" for ratios, whose standard errors are those of their logarithm; else empty.
     confidence : float

@@ -97,8 +97,8 @@ def picture_of(chart: Chart, inside: BoolArray | None = None, shape: Sequence[in
 
 def figure_of(axes: Axes) -> Figure:
     """Return the figure of Axes."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
+    figure = axes.figure
+    assert isinstance(figure, Figure)
     return figure
 
 
