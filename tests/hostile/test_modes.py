@@ -48,6 +48,8 @@ class Place:
         shutil.copytree(federation.kits / "lyon", self.kit)
 
     def give_to(self, uid: int) -> None:
+        # A ledger that nobody uses any more loses two of its files when its connection is collected.
+        gc.collect()
         for path in (self.path, *self.path.rglob("*")):
             os.chown(path, uid, uid)
 

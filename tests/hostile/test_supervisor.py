@@ -21,6 +21,9 @@ from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.clearing import remove
 
+# Seconds in which a stop takes effect: it takes one on an idle machine, and 60 or more where something is waited for.
+PROMPT = 20
+
 # Serves a folder with a real vault, sandbox and self-test; the engine is a line of Python, and another one says what
 # happens when its work folder is filled for the n-th time.
 SERVE = """
@@ -124,7 +127,7 @@ os._exit(0)
 def test_folders_of_any_depth_do_not_end_the_site_and_none_is_left(site: Site, tmp_path: Path) -> None:
     process = site.serve(DEEP)
     said(process, "start again in 1 s")
-    assert stop(process) < 5
+    assert stop(process) < PROMPT
     assert [path for path in tmp_path.iterdir() if path.name.startswith("dpcape-")] == []
 
 
@@ -237,7 +240,7 @@ def test_a_stop_while_a_launcher_says_nothing_takes_effect_at_once(site: Site, t
     while not (tmp_path / "begun").exists():
         assert time.monotonic() < end, process.poll()
         time.sleep(0.1)
-    assert stop(process) < 5
+    assert stop(process) < PROMPT
 
 
 # Shuts the socket down on which the engine's processes meet, leaves a connection in it, and ends.
@@ -335,7 +338,7 @@ def test_an_engine_that_ends_is_started_again_and_the_steward_stops_it_promptly(
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) == 0
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < PROMPT
 
 
 def test_a_steward_stops_a_site_whose_engine_runs(site: Site) -> None:
@@ -346,5 +349,5 @@ def test_a_steward_stops_a_site_whose_engine_runs(site: Site) -> None:
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < PROMPT
     assert not [child for child in children if child.is_running()]

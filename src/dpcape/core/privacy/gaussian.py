@@ -178,7 +178,7 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def _require_delta(delta: float) -> None:
-    _require(0 < delta < 1, "delta", "strictly between 0 and 1", delta)
+    _require(0 < delta < 1, "delta", "strictly between 0 and 1", delta, "Write for example 1e-6.")
     remedy = "Below, the formula has no digits left. Choose a larger delta."
     _require(delta >= SMALLEST_DELTA, "delta", f"at least {SMALLEST_DELTA:g}", delta, remedy)
 

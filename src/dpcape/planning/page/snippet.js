@@ -38,7 +38,7 @@ function madeUp(study) {
   if (kind === "labelled") return `labelled(${table}, source.integers(${classes}, size=n), bound=${bound}, classes=range(${classes}))`;
   if (kind === "rows") return `rows(${table}, bound=${bound})`;
   const series = unit === "record" ? `[${table}]` : `[${rows(`(${study.options.n_timepoints}, ${width})`)} for _ in range(n)]`;
-  const longest = unit === "subject" ? `, rows_per_subject=${study.options.n_timepoints}` : "";
+  const longest = unit === "subject" ? `, rows_per_subject=${study.options.n_timepoints}, n_features=${width}` : "";
   return `subjects(${series}, bound=${bound}, unit="${unit}"${longest})`;
 }
 
