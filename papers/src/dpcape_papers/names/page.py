@@ -9,12 +9,12 @@ from dpcape_papers.names.name import PaperName
 from dpcape_papers.names.registry import NAMES
 
 BEGIN, END = "<!-- names: begin -->", "<!-- names: end -->"
-_HEAD = "| In the paper | In dpcape | As published | Figures | Corrected | For a user |"
+_HEAD = "| In the paper | In dpcape | Corrected | For a user |"
 
 
 def names_text() -> str:
     """Return the table of names, and a section with an example for each."""
-    table = "\n".join([_HEAD, "|---|---|---|---|---|---|", *(_line(entry) for entry in NAMES.values())])
+    table = "\n".join([_HEAD, "|---|---|---|---|", *(_line(entry) for entry in NAMES.values())])
     return "\n\n".join([table, "## An example of each", *(_section(entry) for entry in NAMES.values())])
 
 
@@ -32,20 +32,22 @@ def anchor(name: str) -> str:
 
 def _line(entry: PaperName) -> str:
     classes = ", ".join(f"`{one}`" for one in entry.uses.split(", "))
-    baseline = f"`{entry.baseline.removeprefix('dpcape_papers.')}`" if entry.baseline else "–"
-    figures = ", ".join(entry.figures) or "–"
     return (
-        f"| [{entry.name}](#{anchor(entry.name)}) | [{classes}]({entry.page}) | {baseline} | {figures} | "
-        f"{entry.corrected} | **{entry.consequence}** |"
+        f"| [{entry.name}](#{anchor(entry.name)}) | [{classes}]({entry.page}) | {entry.corrected} | "
+        f"**{entry.consequence}** |"
     )
 
 
 def _section(entry: PaperName) -> str:
-    claims = ", ".join(f"[{key}](claims.md#{key})" for key in entry.claims)
     said = f"*{entry.source}.* {entry.consequence.capitalize()}: {entry.follows}"
-    return "\n\n".join(
-        [f"### {entry.name}", said, f"```python\n{entry.example}\n```", *([f"Claims: {claims}."] if claims else [])]
-    )
+    claims = ", ".join(f"[{key}](claims.md#{key})" for key in entry.claims)
+    more = {
+        "As published": f"`{entry.baseline}`" if entry.baseline else "",
+        "Figures": ", ".join(f"`{one}`" for one in entry.figures),
+        "Claims": claims,
+    }
+    listed = " ".join(f"{title}: {text}." for title, text in more.items() if text)
+    return "\n\n".join([f"### {entry.name}", said, f"```python\n{entry.example}\n```", *([listed] if listed else [])])
 
 
 if __name__ == "__main__":
