@@ -21,8 +21,8 @@ from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder import SiteFolder
 from dpcape.site.vault.clearing import remove
 
-# Seconds in which a stop takes effect: it takes one on an idle machine, and 60 or more where something is waited for.
-PROMPT = 20
+# Seconds in which a stop takes effect; on an idle machine it takes .2.
+PROMPT = 5
 
 # Serves a folder with a real vault, sandbox and self-test; the engine is a line of Python, and another one says what
 # happens when its work folder is filled for the n-th time.
