@@ -9,6 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+pytest.importorskip("nvflare")
+
 from dpcape.study.study import Study
 
 from .consortium import study_text, write_data
