@@ -72,7 +72,7 @@ def simulated_fmri(
     (250, 900)
     """
     if kind not in KINDS:
-        raise InvalidParameter(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+        raise InvalidParameter("kind", f"be one of {', '.join(KINDS)}", repr(kind))
     mixing = smooth_maps(rng, n_components, shape)
     courses = sources(rng, n_subjects=n_subjects, n_components=n_components, n_timepoints=n_timepoints, kind=kind)
     return SimulatedFmri(mixing, shape, [(series @ mixing.T).astype(np.float32) for series in courses])

@@ -36,7 +36,7 @@ def calinski_harabasz(rows: ArrayLike, clusters: ArrayLike) -> float:
     names, codes = np.unique(np.asarray(clusters), return_inverse=True)
     n, k = len(points), len(names)
     if codes.shape != (n,) or not 2 <= k < n:
-        raise InvalidParameter(f"clusters must assign n rows to 2 to n - 1 groups; got {k} groups of {n} rows.")
+        raise InvalidParameter("clusters", "assign n rows to 2 to n - 1 groups", f"{k} groups of {n} rows")
     members = (codes[:, None] == np.arange(k)).astype(float)
     sizes = members.sum(axis=0)
     centres = members.T @ points / sizes[:, None]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.records.kinds import Subjects
 from dpcape.records.readers.nifti import voxel_names
 from dpcape.records.words_and_series import subjects
@@ -78,7 +78,7 @@ def nifti_subjects(
     )
     if unit == "record" and mixing:
         raise InvalidParameter(
-            f"Options for unit='record' must not combine time points; got {', '.join(mixing)}. Use unit='subject'."
+            "Options for unit='record'", "not combine time points", ", ".join(mixing), "Use unit='subject'."
         )
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
@@ -99,7 +99,7 @@ def read_mask(mask: str | Path) -> BoolArray:
     """
     image = np.asarray(_nibabel().load(str(mask)).dataobj)
     if image.ndim != 3:
-        raise InvalidParameter(f"mask must be a 3D image; got shape {image.shape}. Use one volume.")
+        raise InvalidParameter("mask", "be a 3D image", f"shape {image.shape}", "Use one volume.")
     inside: BoolArray = image != 0
     return inside
 
@@ -118,7 +118,7 @@ def mask_labels(parcels: str | Path, *, mask: str | Path) -> IntArray:
     _parcel_numbers(atlas)
     if atlas.shape != inside.shape:
         raise InvalidParameter(
-            f"parcels must be on the grid of the mask, {inside.shape}; got {atlas.shape}. Resample them first."
+            "parcels", f"be on the grid of the mask, {inside.shape}", atlas.shape, "Resample them first."
         )
     return np.asarray(atlas.dataobj)[inside].astype(np.int64)
 
@@ -140,8 +140,10 @@ def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> Non
     inside = np.asarray(mask_image.dataobj) != 0
     if mixing.ndim != 2 or mixing.shape[0] != int(inside.sum()):
         raise InvalidParameter(
-            f"mixing must have one row per voxel of the mask ({int(inside.sum())}); got shape {mixing.shape}. Use the "
-            "mask of the fit."
+            "mixing",
+            f"have one row per voxel of the mask ({int(inside.sum())})",
+            f"shape {mixing.shape}",
+            "Use the mask of the fit.",
         )
     volume = np.zeros((*inside.shape, mixing.shape[1]), dtype=np.float32)
     volume[inside] = mixing
@@ -196,8 +198,10 @@ def write_parcels(names: Sequence[str], values: FloatArray, path: str | Path, *,
     foreign = [str(name) for name in names if str(name) not in known]
     if foreign or len(names) != len(values):
         raise InvalidParameter(
-            f"names must be {len(values)} columns of parcels of this image; got {len(names)}, with {foreign[:3]}. Use "
-            "the parcels of the fit."
+            "names",
+            f"be {len(values)} columns of parcels of this image",
+            f"{len(names)}, with {foreign[:3]}",
+            "Use the parcels of the fit.",
         )
     volume = np.zeros(labels.shape, dtype=np.float32)
     volume[labels > 0] = np.nan
@@ -211,7 +215,7 @@ def _parcel_numbers(atlas: Untyped) -> NDArray[np.int64]:
     values = np.unique(np.asarray(atlas.dataobj))
     if not np.isfinite(values).all() or not (values == np.round(values)).all() or values.min() < 0 or values.max() < 1:
         raise InvalidParameter(
-            "parcels must be an image of whole numbers, 0 outside; got fractions or negatives. Use a label image."
+            "parcels", "be an image of whole numbers, 0 outside", "fractions or negatives", "Use a label image."
         )
     return values[values > 0].astype(np.int64)
 
@@ -223,8 +227,10 @@ def _parcel_means(
     image = _nibabel().load(str(path))
     if image.shape != atlas.shape or not np.allclose(image.affine, atlas.affine, atol=1e-4):
         raise InvalidParameter(
-            f"Images must be on the grid of the parcels, {atlas.shape}; got shape {image.shape} in {path.name}, or "
-            "another affine. Resample it to the parcels' space first."
+            "Images",
+            f"be on the grid of the parcels, {atlas.shape}",
+            f"shape {image.shape} in {path.name}, or another affine",
+            "Resample it to the parcels' space first.",
         )
     values = np.asarray(image.dataobj, dtype=np.float64).ravel()[inside]
     is_finite = np.isfinite(values)
@@ -238,13 +244,17 @@ def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.floa
     image = _nibabel().load(str(path))
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
         raise InvalidParameter(
-            f"Images must be 4D on the mask's grid {mask_image.shape[:3]}; got shape {image.shape} in {path.name}. "
-            "Resample it to the mask's space first."
+            "Images",
+            f"be 4D on the mask's grid {mask_image.shape[:3]}",
+            f"shape {image.shape} in {path.name}",
+            "Resample it to the mask's space first.",
         )
     if not np.allclose(image.affine, mask_image.affine, atol=1e-4):
         raise InvalidParameter(
-            f"Images must have the mask's affine; got a different one in {path.name}. Resample it to the mask's space "
-            "first."
+            "Images",
+            "have the mask's affine",
+            f"a different one in {path.name}",
+            "Resample it to the mask's space first.",
         )
     return np.asarray(masker.transform(image), dtype=np.float32)
 
@@ -256,7 +266,7 @@ def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     else:
         found = [Path(path) for path in images]
     if not found:
-        raise InvalidParameter("images must contain at least one NIfTI file; got 0 files. Check the folder.")
+        raise InvalidParameter("images", "contain at least one NIfTI file", "0 files", "Check the folder.")
     return found
 
 
@@ -278,7 +288,7 @@ def _extra(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise InvalidParameter(
-            f"The package {name.partition('.')[0]!r} for brain images is not installed. "
-            "Run: pip install 'dpcape[neuro]'."
+        raise Failed(
+            f"The package {name.partition('.')[0]!r} for brain images is not installed",
+            remedy="Run: pip install 'dpcape[neuro]'.",
         ) from error

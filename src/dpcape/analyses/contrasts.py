@@ -62,17 +62,21 @@ def contrast_columns(
     at = _places(facts, names_of(contrast, "contrast"), "contrast")
     if len(at) != 1 or _is_constant(facts.columns[at[0]], most=2):
         raise InvalidParameter(
-            f"contrast must name one column, a number or a category of two levels; got {shown(contrast)}. Choose "
-            "another column, or declare two levels."
+            "contrast",
+            "name one column, a number or a category of two levels",
+            shown(contrast),
+            "Choose another column, or declare two levels.",
         )
     adjusted = _places(facts, names_of(covariates, "covariates"), "covariates")
     of_site = _places(facts, names_of(site, "site"), "site")
     if len(of_site) > 1 or any(facts.columns[place].kind != CATEGORY for place in of_site):
-        raise InvalidParameter(f"site must name one column with public levels; got {shown(site)}. Declare its levels.")
+        raise InvalidParameter("site", "name one column with public levels", shown(site), "Declare its levels.")
     if any(_is_constant(facts.columns[place]) for place in adjusted):
         raise InvalidParameter(
-            f"covariates must be numbers, or categories of at least two levels; got {shown(covariates)}. Leave out "
-            "columns with one level."
+            "covariates",
+            "be numbers, or categories of at least two levels",
+            shown(covariates),
+            "Leave out columns with one level.",
         )
     used = [*at, *adjusted, *of_site]
     named = _places(facts, names_of(outcomes, "outcomes"), "outcomes")
@@ -80,11 +84,11 @@ def contrast_columns(
     measured = named or rest
     if not measured or any(facts.columns[place].kind == CATEGORY for place in measured):
         raise InvalidParameter(
-            f"outcomes must name at least one column of numbers; got {shown(outcomes)}. Choose columns with ranges."
+            "outcomes", "name at least one column of numbers", shown(outcomes), "Choose columns with ranges."
         )
     if len({*used, *measured}) != len(used) + len(measured):
         raise InvalidParameter(
-            "contrast, covariates, site and outcomes must be different columns; got one twice. Name each once."
+            "contrast, covariates, site and outcomes", "be different columns", "one twice", "Name each once."
         )
     return ContrastColumns(tuple(measured), tuple([*at, *adjusted]), of_site[0] if of_site else NO_SITE)
 
@@ -121,15 +125,17 @@ def _refuse(name: str, value: object, p: Public) -> None:
         return
     names = names_of(value, name)
     if name == "contrast" and len(names) != 1:
-        raise InvalidParameter(f"contrast must be the name of one column; got {shown(value)}. Write contrast='...'.")
+        raise InvalidParameter("contrast", "be the name of one column", shown(value), "Write contrast='...'.")
     contrast_columns(p.facts, p.contrast, p.outcomes, p.covariates, p.site)
 
 
 def _refuse_outcomes(value: object, p: Public) -> None:
     if p.facts is not None and p.facts.columns and not names_of(value, "outcomes"):
         raise InvalidParameter(
-            f"outcomes must name at least one column; got {shown(value)}. Write outcomes=['...'], or use "
-            "MassUnivariate for all columns of numbers."
+            "outcomes",
+            "name at least one column",
+            shown(value),
+            "Write outcomes=['...'], or use MassUnivariate for all columns of numbers.",
         )
     _refuse("outcomes", value, p)
 
@@ -139,7 +145,7 @@ def _places(facts: PublicFacts, names: Sequence[str], parameter: str) -> list[in
     for name in names:
         if name not in known:
             raise InvalidParameter(
-                f"{parameter} must name columns of the table; got {name!r}. Choose from {', '.join(known)}."
+                parameter, "name columns of the table", repr(name), f"Choose from {', '.join(known)}."
             )
     return [known[name] for name in names]
 

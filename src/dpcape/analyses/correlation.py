@@ -28,8 +28,10 @@ def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
             facts.columns[known[name]].kind == CATEGORY and len(facts.columns[known[name]].levels) < 2
         ):
             raise InvalidParameter(
-                f"columns must name numbers, or categories of at least two levels; got {name!r}. Choose from "
-                f"{', '.join(known)}."
+                "columns",
+                "name numbers, or categories of at least two levels",
+                repr(name),
+                f"Choose from {', '.join(known)}.",
             )
     # A time to an event may have ended early: only who names it means that.
     taken = {event.time for event in facts.events}
@@ -37,8 +39,10 @@ def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
     chosen = [known[name] for name in names] if columns is not None else numbers
     if len(chosen) < 2:
         raise InvalidParameter(
-            "columns must name at least two columns, or be None for a table with two of numbers; got "
-            f"{shown(columns)}. Name others."
+            "columns",
+            "name at least two columns, or be None for a table with two of numbers",
+            shown(columns),
+            "Name others.",
         )
     return chosen
 
@@ -71,8 +75,10 @@ def _refuse_columns(value: object, p: Public) -> None:
         correlated_columns(p.facts, value)
     elif value is not None:
         raise InvalidParameter(
-            f"columns must be None for records that are not a table; got {shown(value)}. Leave columns out when the "
-            "records are built."
+            "columns",
+            "be None for records that are not a table",
+            shown(value),
+            "Leave columns out when the records are built.",
         )
 
 

@@ -34,13 +34,15 @@ def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[i
     taken = {facts.events[event].time, facts.events[event].event}
     names = names_of(columns, "columns")
     if not names:
-        raise InvalidParameter(f"columns must name at least one column; got {shown(columns)}. Write columns=['...'].")
+        raise InvalidParameter("columns", "name at least one column", shown(columns), "Write columns=['...'].")
     for name in names:
         wrong = name not in places or name in taken
         if wrong or (facts.columns[places[name]].kind == CATEGORY and len(facts.columns[places[name]].levels) < 2):
             raise InvalidParameter(
-                f"columns must name numbers, or categories of at least two levels, that are not part of the time to "
-                f"an event; got {name!r}. Choose from {', '.join(_usable(facts, taken)) or 'none'}."
+                "columns",
+                "name numbers, or categories of at least two levels, that are not part of the time to an event",
+                repr(name),
+                f"Choose from {', '.join(_usable(facts, taken)) or 'none'}.",
             )
     return [places[name] for name in names]
 

@@ -294,18 +294,24 @@ class Analysis:
         """Refuse invalid records or parameters before any charge."""
         if public.kind not in self.kinds:
             raise InvalidParameter(
-                f"Records for {self.python} must be {self._wanted_records}; got {public.kind!r}. "
-                f"Build them with {BUILDERS[self.records]}."
+                f"Records for {self.python}",
+                f"be {self._wanted_records}",
+                repr(public.kind),
+                f"Build them with {BUILDERS[self.records]}.",
             )
         if public.n_views > self.most_views:
             raise InvalidParameter(
-                f"Records for {self.python} must be {self._wanted_records}; got {public.n_views} views. "
-                f"Give it {self.most_views} of them, or use MultiCCA."
+                f"Records for {self.python}",
+                f"be {self._wanted_records}",
+                f"{public.n_views} views",
+                f"Give it {self.most_views} of them, or use MultiCCA.",
             )
         if public.unit not in self.units:
             raise InvalidParameter(
-                f"unit for {self.python} must be {' or '.join(sorted(self.units))}; got {public.unit!r}. "
-                "Only JointICA protects whole subjects; for other analyses give each person one row."
+                f"unit for {self.python}",
+                f"be {' or '.join(sorted(self.units))}",
+                repr(public.unit),
+                "Only JointICA protects whole subjects; for other analyses give each person one row.",
             )
         for entry in (*self.parameters, *self.facts):
             entry.check(getattr(public, entry.name), public)

@@ -16,7 +16,7 @@ from dpcape.analyses.description import Analysis, Public, alternatives, public_f
 from dpcape.analyses.parameters import OTHER, REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Step, Steps
 from dpcape.core.enclosed import Enclosure, assumption_of
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import PublicFacts
 from dpcape.core.statistic import is_own, statistic_class
@@ -169,9 +169,7 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
             if found.is_complete:
                 return
             if answer is None or n_done >= MAX_STEPS:
-                raise InvalidParameter(
-                    "The releases of the analysis have no end. Report this to the package's authors."
-                )
+                raise Failed("The releases of the analysis have no end", remedy="Report this to the package's authors.")
             noise.append(float(answer))
 
     return schedule
@@ -181,15 +179,17 @@ def _read(step: list[PlainRelease]) -> Step:
     releases = [_read_release(entry) for entry in step]
     if len(releases) not in (1, 2):
         raise InvalidParameter(
-            "A step of an analysis must be one release or two alternatives; got more or fewer. Report this to the "
-            "package's authors."
+            "A step of an analysis",
+            "be one release or two alternatives",
+            "more or fewer",
+            "Report this to the package's authors.",
         )
     return releases[0] if len(releases) == 1 else Either(*releases)
 
 
 def _read_release(plain: PlainRelease) -> Release:
     if not (0 < plain.share <= 1 and 1 <= plain.times <= MAX_STEPS and plain.size >= 1 and plain.radius > 0):
-        raise InvalidParameter("A release must have a share, a size and a radius; got one without.")
+        raise InvalidParameter("A release", "have a share, a size and a radius", "one without")
     stated = Extent(plain.size, 2 * plain.radius, plain.radius, rounding_one_by_one(plain.radius))
     return Release(
         plain.statistic,

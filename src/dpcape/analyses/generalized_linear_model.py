@@ -58,7 +58,7 @@ def offset_place(facts: PublicFacts, offset: str | int) -> int:
         return check_whole("offset", offset, 0, facts.n_features - 1)
     if offset not in facts.feature_names:
         names = ", ".join(facts.feature_names[:12]) or "no names: write the place of the column, counted from 0"
-        raise InvalidParameter(f"offset must be a column of the features; got {shown(offset)}. There are {names}.")
+        raise InvalidParameter("offset", "be a column of the features", shown(offset), f"There are {names}.")
     return facts.feature_names.index(offset)
 
 
@@ -75,20 +75,22 @@ def _refuse_offset(value: object, p: Public) -> None:
         return
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise InvalidParameter(
-            f"offset must be None, or name or place of a column of the features; got {shown(value)}. "
-            "Write for example offset='log_years'."
+            "offset",
+            "be None, or name or place of a column of the features",
+            shown(value),
+            "Write for example offset='log_years'.",
         )
     if p.family == MULTINOMIAL:
-        raise InvalidParameter(
-            f"offset must be None for family='multinomial', whose classes would share it; got {shown(value)}."
-        )
+        raise InvalidParameter("offset", "be None for family='multinomial', whose classes would share it", shown(value))
     offset_place(p.facts, value)
     if p.facts.n_features < 2:
-        raise InvalidParameter("offset must leave at least one feature; got the only column. Add a feature.")
+        raise InvalidParameter("offset", "leave at least one feature", "the only column", "Add a feature.")
     if p.facts.preparation and not p.facts.ranges:
         raise InvalidParameter(
-            f"offset must be one of columns that all have public ranges, or of columns that are read as they are; got "
-            f"{shown(value)}. Give ranges for all columns."
+            "offset",
+            "be one of columns that all have public ranges, or of columns that are read as they are",
+            shown(value),
+            "Give ranges for all columns.",
         )
 
 

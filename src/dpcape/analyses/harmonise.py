@@ -22,15 +22,15 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     names = names_of(site, "site")
     if len(names) != 1 or names[0] not in known or facts.columns[known[names[0]]].kind != CATEGORY:
         raise InvalidParameter(
-            f"site must name one column with public levels; got {shown(site)}. Choose from {', '.join(known)}."
+            "site", "name one column with public levels", shown(site), f"Choose from {', '.join(known)}."
         )
     for name in names_of(columns, "columns"):
         if name not in known or facts.columns[known[name]].kind == CATEGORY:
-            raise InvalidParameter(f"columns must name columns of numbers; got {name!r}. Choose columns with ranges.")
+            raise InvalidParameter("columns", "name columns of numbers", repr(name), "Choose columns with ranges.")
     rest = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
     chosen = [known[name] for name in names_of(columns, "columns")] or rest
     if not chosen:
-        raise InvalidParameter("columns must name at least one column of numbers; got a table without any.")
+        raise InvalidParameter("columns", "name at least one column of numbers", "a table without any")
     return chosen, known[names[0]]
 
 

@@ -19,8 +19,10 @@ def _refuse_confidence(value: object, p: Public) -> None:
     CONFIDENCE.check(value, p)
     if isinstance(value, int | float) and value < LEAST_CONFIDENCE:
         raise InvalidParameter(
-            f"confidence must be at least {LEAST_CONFIDENCE} for Heterogeneity, whose interval of the mean holds "
-            f"from there on; got {shown(value)}. Raise it."
+            "confidence",
+            f"be at least {LEAST_CONFIDENCE} for Heterogeneity, whose interval of the mean holds from there on",
+            shown(value),
+            "Raise it.",
         )
 
 

@@ -216,20 +216,24 @@ def _refuse_basis(given: object, p: Public) -> None:
         found = as_basis(given)
         if found.n_features != p.n_features or found.n_columns < p.n_components:
             raise InvalidParameter(
-                f"basis must have {p.n_features} rows (voxels) and at least {p.n_components} columns; got "
-                f"{found.n_features} and {found.n_columns}. Use a basis of the voxels of the mask."
+                "basis",
+                f"have {p.n_features} rows (voxels) and at least {p.n_components} columns",
+                f"{found.n_features} and {found.n_columns}",
+                "Use a basis of the voxels of the mask.",
             )
         return
     basis = as_numbers(given)
     fits = basis.ndim == 2 and basis.shape[0] == p.n_features and basis.shape[1] >= p.n_components
     if not fits or not np.isfinite(basis).all():
         raise InvalidParameter(
-            f"basis must be finite, with {p.n_features} rows (voxels) and at least {p.n_components} "
-            f"columns; got shape {basis.shape}. Use a basis of the voxels of the mask."
+            "basis",
+            f"be finite, with {p.n_features} rows (voxels) and at least {p.n_components} columns",
+            f"shape {basis.shape}",
+            "Use a basis of the voxels of the mask.",
         )
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
         raise InvalidParameter(
-            "basis must have orthonormal columns; got columns that are not. Use numpy.linalg.qr(basis)[0]."
+            "basis", "have orthonormal columns", "columns that are not", "Use numpy.linalg.qr(basis)[0]."
         )
 
 

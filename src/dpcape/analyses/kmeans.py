@@ -71,8 +71,10 @@ def _refuse_start(init: object, p: Public) -> None:
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
         raise InvalidParameter(
-            f"init must be {SPREAD!r} or finite numbers of shape {shape}; got shape {centres.shape}. "
-            "Pass one row per cluster."
+            "init",
+            f"be {SPREAD!r} or finite numbers of shape {shape}",
+            f"shape {centres.shape}",
+            "Pass one row per cluster.",
         )
 
 
@@ -81,9 +83,11 @@ def _refuse_scale(scale: object, p: Public) -> None:
     PRIVATE_SCALE.check(scale, p)
     if scale is not None and (p.clip is not None or p.kind == "views"):
         raise InvalidParameter(
-            f"scale must be None where rows are clipped to a quantile of their lengths, and for views; got "
-            f"{shown(scale)}. Standardised rows have a length of their own that is found: leave out clip, or join the "
-            "views to one table."
+            "scale",
+            "be None where rows are clipped to a quantile of their lengths, and for views",
+            shown(scale),
+            "Standardised rows have a length of their own that is found: leave out clip, or join the views to one "
+            "table.",
         )
 
 

@@ -16,11 +16,11 @@ def _refuse_recentre(value: object, p: Public) -> None:
     check_flag("recentre", value)
     if value and p.clip is not None:
         raise InvalidParameter(
-            "recentre must be False where clip is given, because it finds a length of its own; got True. Leave one out."
+            "recentre", "be False where clip is given, because it finds a length of its own", "True", "Leave one out."
         )
     if value and p.kind == "views":
         raise InvalidParameter(
-            "recentre must be False for views, whose relative units it would change; got True. Choose bounds."
+            "recentre", "be False for views, whose relative units it would change", "True", "Choose bounds."
         )
 
 

@@ -80,7 +80,7 @@ def _refuse_variance(value: Any, p: Public) -> None:
 
 def _refuse_clip_factor(value: object, p: Public) -> None:
     if not is_number(value) or not 0.5 <= float(value) <= 10:
-        raise InvalidParameter(f"clip_factor must be a number from 0.5 to 10; got {shown(value)}. The default is 1.7.")
+        raise InvalidParameter("clip_factor", "be a number from 0.5 to 10", shown(value), "The default is 1.7.")
 
 
 MIXTURE_MODEL = Analysis(

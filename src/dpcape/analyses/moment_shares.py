@@ -26,7 +26,7 @@ def _refuse_share(share: object, public: Public) -> None:
         return
     if not is_number(share) or not 0.01 <= float(share) <= 0.99:
         raise InvalidParameter(
-            f"second_moment_share must be 'auto' or a number from 0.01 to 0.99; got {shown(share)}. The papers use 0.5."
+            "second_moment_share", "be 'auto' or a number from 0.01 to 0.99", shown(share), "The papers use 0.5."
         )
 
 

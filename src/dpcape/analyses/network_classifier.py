@@ -58,8 +58,10 @@ def _refuse_hidden(value: object, p: Public) -> None:
         return
     if not 1 <= len(value) <= MOST_LAYERS:
         raise InvalidParameter(
-            f"n_hidden must be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer; got "
-            f"{shown(value)}. Write for example 20, or (40, 20)."
+            "n_hidden",
+            f"be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer",
+            shown(value),
+            "Write for example 20, or (40, 20).",
         )
     for width in value:
         check_whole("Each entry of n_hidden", width, 1, MOST_UNITS)
@@ -76,7 +78,7 @@ def _refuse_features(value: object, p: Public) -> None:
         return
     if not isinstance(value, str) or not value:
         raise InvalidParameter(
-            f"features must be None or the name of a feature map; got {shown(value)}. Write for example 'hog'."
+            "features", "be None or the name of a feature map", shown(value), "Write for example 'hog'."
         )
     n_inputs(value, p.n_features)
 

@@ -22,7 +22,7 @@ End: TypeAlias = "float | Callable[[Public], float] | None"
 def check_whole(name: str, value: object, least: int, most: int) -> int:
     """Return a whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        raise InvalidParameter(f"{name} must be a whole number from {least} to {most} here; got {shown(value)}.")
+        raise InvalidParameter(name, f"be a whole number from {least} to {most} here", shown(value))
     return int(value)
 
 
@@ -30,28 +30,28 @@ def check_number(name: str, value: object, least: float, most: float) -> float:
     """Return a finite number from ``least`` to ``most``, which may be infinite."""
     if not is_number(value) or not least <= float(value) <= min(most, 1e300):
         ends = f"of at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-        raise InvalidParameter(f"{name} must be a finite number {ends}; got {shown(value)}.")
+        raise InvalidParameter(name, f"be a finite number {ends}", shown(value))
     return float(value)
 
 
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number."""
     if not is_number(value) or not 0 < float(value) < math.inf:
-        raise InvalidParameter(f"{name} must be a positive finite number; got {shown(value)}.")
+        raise InvalidParameter(name, "be a positive finite number", shown(value))
     return float(value)
 
 
 def check_confidence(value: object) -> float:
     """Return the confidence level of intervals, strictly between 0 and 1."""
     if not is_number(value) or not 0 < float(value) < 1:
-        raise InvalidParameter(f"confidence must be strictly between 0 and 1; got {shown(value)}. Try 0.95.")
+        raise InvalidParameter("confidence", "be strictly between 0 and 1", shown(value), "Try 0.95.")
     return float(value)
 
 
 def check_flag(name: str, value: object) -> bool:
     """Return a Boolean; text such as "no" is refused, because Python treats it as true."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidParameter(f"{name} must be True or False; got {shown(value)}.")
+        raise InvalidParameter(name, "be True or False", shown(value))
     return bool(value)
 
 
@@ -59,7 +59,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     """Return one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(repr(choice) for choice in choices)
-        raise InvalidParameter(f"{name} must be one of {words}; got {shown(value)}.")
+        raise InvalidParameter(name, f"be one of {words}", shown(value))
     return value
 
 
@@ -69,8 +69,9 @@ def check_seed(value: object) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
         raise InvalidParameter(
-            f"random_state must be a whole number from 0 to {2**32 - 1}, or None for a new start each time; "
-            f"got {shown(value)}."
+            "random_state",
+            f"be a whole number from 0 to {2**32 - 1}, or None for a new start each time",
+            shown(value),
         )
 
 
@@ -90,7 +91,7 @@ def check_components(n_components: int | str, largest: int, *, name: str = "n_co
     if isinstance(n_components, str) and n_components == "auto":
         return None
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
-        raise InvalidParameter(f"{name} must be a whole number or 'auto'; got {shown(n_components)}.")
+        raise InvalidParameter(name, "be a whole number or 'auto'", shown(n_components))
     return check_whole(name, n_components, 1, largest)
 
 
@@ -195,12 +196,10 @@ def _check_whole(parameter: Parameter, value: object, public: Public) -> None:
     least, most = parameter.ends(public)
     if parameter.words and (isinstance(value, bool) or not isinstance(value, Integral)):
         words = " or ".join(repr(word) for word in parameter.words)
-        raise InvalidParameter(f"{parameter.name} must be a whole number or {words}; got {shown(value)}.")
+        raise InvalidParameter(parameter.name, f"be a whole number or {words}", shown(value))
     if parameter.optional:
         if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-            raise InvalidParameter(
-                f"{parameter.name} must be None or a whole number from {least} to {most}; got {shown(value)}."
-            )
+            raise InvalidParameter(parameter.name, f"be None or a whole number from {least} to {most}", shown(value))
         return
     check_whole(parameter.name, value, least, most)
 

@@ -33,7 +33,7 @@ def _schedule(p: Public) -> Steps:
 
 def _refuse_loss(value: object, p: Public) -> None:
     if not isinstance(value, str):
-        raise InvalidParameter(f"loss must be the name of a registered loss; got {shown(value)}. Try 'poisson'.")
+        raise InvalidParameter("loss", "be the name of a registered loss", shown(value), "Try 'poisson'.")
 
 
 POLYNOMIAL_LOSS = Analysis(

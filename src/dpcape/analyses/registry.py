@@ -83,7 +83,7 @@ def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis
     """Return the analysis of this name; the error lists all names."""
     known = analyses(packages)
     if name not in known:
-        raise InvalidParameter(f"analysis must be one of {', '.join(sorted(known))}; got {name!r}.")
+        raise InvalidParameter("analysis", f"be one of {', '.join(sorted(known))}", repr(name))
     return known[name]
 
 
@@ -142,8 +142,10 @@ def loaded(point: EntryPoint, name: str) -> Analysis:
         return dataclasses.replace(own_analyses()[name], law="", package=package_of(point), part=part_of(point))
     if not isinstance(found, Analysis):
         raise InvalidParameter(
-            f"The entry point {point.name!r} of {package_of(point)} must be an Analysis; got {type(found).__name__}. "
-            "Report this to the package's authors."
+            f"The entry point {point.name!r} of {package_of(point)}",
+            "be an Analysis",
+            type(found).__name__,
+            "Report this to the package's authors.",
         )
     return dataclasses.replace(found, name=point.name, law="", package=package_of(point))
 

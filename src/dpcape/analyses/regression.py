@@ -67,8 +67,10 @@ def _refuse_ridge(value: object, p: Public) -> None:
     ridge = check_number("ridge", value, 0, math.inf)
     if ridge > 0 and p.purpose == INFERENCE:
         raise InvalidParameter(
-            f"ridge must be 0 for purpose='inference', whose coefficients are not shrunken; got {shown(value)}. "
-            "Write purpose='prediction', or read shrunken_coef_."
+            "ridge",
+            "be 0 for purpose='inference', whose coefficients are not shrunken",
+            shown(value),
+            "Write purpose='prediction', or read shrunken_coef_.",
         )
 
 
@@ -173,12 +175,12 @@ def wrong_labels(p: Public, *, classes: bool, several: bool = False) -> Refusal:
 
 def _refuse_rescale(value: object, p: Public) -> None:
     if not isinstance(value, bool | str) or value not in ("auto", True, False):
-        raise InvalidParameter(f"rescale must be 'auto', True or False; got {shown(value)}.")
+        raise InvalidParameter("rescale", "be 'auto', True or False", shown(value))
 
 
 def _refuse_effect_bound(value: object, p: Public) -> None:
     if value is not None and not check_number("effect_bound", value, 0, math.inf) > 0:
-        raise InvalidParameter(f"effect_bound must be positive, or None for no bound; got {shown(value)}.")
+        raise InvalidParameter("effect_bound", "be positive, or None for no bound", shown(value))
 
 
 EFFECT_BOUND = Parameter("effect_bound", OTHER, 3.0, refuse=_refuse_effect_bound)

@@ -31,7 +31,7 @@ def names_of(value: object, name: str) -> tuple[str, ...]:
         found = tuple(str(entry) for entry in given)
         if len(set(found)) == len(found):
             return found
-    raise InvalidParameter(f"{name} must be a list of different column names; got {shown(value)}.")
+    raise InvalidParameter(name, "be a list of different column names", shown(value))
 
 
 def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[list[int], list[int]]:
@@ -41,15 +41,17 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
     for at in groups:
         if facts.columns[at].kind != CATEGORY:
             raise InvalidParameter(
-                f"by must name columns with public levels; got {facts.columns[at].name!r}, a {facts.columns[at].kind}. "
-                "Declare levels for it."
+                "by",
+                "name columns with public levels",
+                f"{facts.columns[at].name!r}, a {facts.columns[at].kind}",
+                "Declare levels for it.",
             )
     refuse_level_names(facts, groups)
     names = names_of(columns, "columns")
     chosen = [_place(places, name, "columns") for name in names] or [at for at in places.values() if at not in groups]
     if not chosen or set(chosen) & set(groups):
         raise InvalidParameter(
-            f"columns must name at least one column, and no column that is in by; got {shown(columns)}. Choose others."
+            "columns", "name at least one column, and no column that is in by", shown(columns), "Choose others."
         )
     return chosen, groups
 
@@ -60,8 +62,10 @@ def refuse_level_names(facts: PublicFacts, groups: Sequence[int]) -> None:
         for taken in ("missing", "all") if at in groups else ("missing",):
             if taken in column.levels:
                 raise InvalidParameter(
-                    f"Levels of column {column.name!r} must not be called {taken!r}, which the table adds itself; got "
-                    f"{list(column.levels)}. Rename the level, or leave it out: missing values are counted anyway."
+                    f"Levels of column {column.name!r}",
+                    f"not be called {taken!r}, which the table adds itself",
+                    list(column.levels),
+                    "Rename the level, or leave it out: missing values are counted anyway.",
                 )
 
 
@@ -71,7 +75,7 @@ def checked_quantiles(value: object) -> tuple[float, ...]:
     numbers = [float(entry) for entry in given if is_number(entry)]
     if not given or len(numbers) != len(given) or not all(0 < q < 1 for q in numbers) or len(given) > 99:
         raise InvalidParameter(
-            f"quantiles must be numbers strictly between 0 and 1; got {shown(value)}. Try (0.25, 0.5, 0.75)."
+            "quantiles", "be numbers strictly between 0 and 1", shown(value), "Try (0.25, 0.5, 0.75)."
         )
     return tuple(sorted(set(numbers)))
 
@@ -83,8 +87,10 @@ def weights_of(value: object, n_columns: int) -> list[float]:
     given = list(value) if isinstance(value, list | tuple | np.ndarray) else []
     if len(given) != n_columns or not all(is_number(entry) and 1e-3 <= float(entry) <= 1e3 for entry in given):
         raise InvalidParameter(
-            f"weights must be {n_columns} numbers from 0.001 to 1000, one per summarised column; got {shown(value)}. "
-            "A column of twice the weight has half the noise."
+            "weights",
+            f"be {n_columns} numbers from 0.001 to 1000, one per summarised column",
+            shown(value),
+            "A column of twice the weight has half the noise.",
         )
     return [float(entry) for entry in given]
 
@@ -130,9 +136,7 @@ def _refuse_weights(value: object, p: Public) -> None:
 
 def _place(places: dict[str, int], name: str, parameter: str) -> int:
     if name not in places:
-        raise InvalidParameter(
-            f"{parameter} must name columns of the table; got {name!r}. Choose from {', '.join(places)}."
-        )
+        raise InvalidParameter(parameter, "name columns of the table", repr(name), f"Choose from {', '.join(places)}.")
     return places[name]
 
 

@@ -37,8 +37,10 @@ def chosen_event(facts: PublicFacts, event: object) -> int:
         return 0
     if not isinstance(event, str) or event not in names:
         raise InvalidParameter(
-            f"event must name a time to an event of the table, of which there are: {', '.join(names) or 'none'}; got "
-            f"{shown(event)}. Declare one as {{'time': ..., 'event': ..., 'range': [0, ...]}}."
+            "event",
+            f"name a time to an event of the table, of which there are: {', '.join(names) or 'none'}",
+            shown(event),
+            "Declare one as {'time': ..., 'event': ..., 'range': [0, ...]}.",
         )
     return names.index(event)
 
@@ -51,8 +53,10 @@ def chosen_groups(facts: PublicFacts, event: int, by: object) -> list[int]:
     for name in names_of(by, "by"):
         if name not in places or name in taken or facts.columns[places[name]].kind != CATEGORY:
             raise InvalidParameter(
-                f"by must name columns with public levels that are not part of the time to an event; got {name!r}. "
-                f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}."
+                "by",
+                "name columns with public levels that are not part of the time to an event",
+                repr(name),
+                f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}.",
             )
         found.append(places[name])
     refuse_level_names(facts, found)
@@ -66,8 +70,9 @@ def horizon_of(facts: PublicFacts, event: int, horizon: object) -> float:
         return time.high
     if not is_number(horizon) or not 1e-9 * time.high <= float(horizon) <= time.high:
         raise InvalidParameter(
-            f"horizon must be a positive number up to {time.high:g}, the end of the public range of time, or None; "
-            f"got {shown(horizon)}."
+            "horizon",
+            f"be a positive number up to {time.high:g}, the end of the public range of time, or None",
+            shown(horizon),
         )
     return float(horizon)
 
@@ -105,7 +110,7 @@ def _refuse_by(value: object, p: Public) -> None:
 def _refuse_one_group(value: object, p: Public) -> None:
     _refuse_by(value, p)
     if is_typed(p) and not names_of(value, "by"):
-        raise InvalidParameter(f"by must name at least one column whose levels are compared; got {shown(value)}.")
+        raise InvalidParameter("by", "name at least one column whose levels are compared", shown(value))
 
 
 def _refuse_horizon(value: object, p: Public) -> None:

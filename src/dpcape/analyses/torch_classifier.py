@@ -28,7 +28,7 @@ def _schedule(p: Public) -> Steps:
 def _refuse_module(value: object, p: Public) -> None:
     if not isinstance(value, str):
         raise InvalidParameter(
-            f"module must be the name of a registered module; got {shown(value)}. Register yours with known_module."
+            "module", "be the name of a registered module", shown(value), "Register yours with known_module."
         )
     module_of(value)
 

@@ -48,8 +48,10 @@ def _refuse_basis(value: object, p: Public) -> None:
     basis = as_basis(value)
     if basis.n_features != p.n_features:
         raise InvalidParameter(
-            f"basis must have one row per column of the records ({p.n_features}); got {basis.n_features}. Use a basis "
-            "of the voxels of the mask."
+            "basis",
+            f"have one row per column of the records ({p.n_features})",
+            basis.n_features,
+            "Use a basis of the voxels of the mask.",
         )
 
 

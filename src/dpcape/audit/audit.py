@@ -172,7 +172,7 @@ def _steps(name: str, records: Records, transcript: RecordedRun) -> list[IntArra
     site.pin({**others, name: identity.public})
     _, reply = decode_from_site(site.answer(encode(Open(terms=transcript.terms), allowance=transcript.terms.allowance)))
     if not isinstance(reply, Agreed):
-        raise ProtocolError(f"The audit failed because the site {name} did not open an allowance.")
+        raise ProtocolError("The audit failed", f"the site {name} did not open an allowance")
     context = site.context(transcript.terms.allowance)
     return [context.steps(request) for request in transcript.requests]
 

@@ -126,9 +126,7 @@ def audit_study(
     tell = progress or (lambda words, part: None)
     protocol = study.protocol()
     if not protocol.adds_noise:
-        raise InvalidParameter(
-            f"protocol must add noise to be audited; got {protocol.name!r}, which guarantees nothing."
-        )
+        raise InvalidParameter("protocol", "add noise to be audited", f"{protocol.name!r}, which guarantees nothing")
     case = study_case(study, site=site)
     tell("running the study on synthetic records", 0.0)
     transcript = run_once(case, protocol, epsilon=0.0, delta=study.delta, seed=seed)
@@ -213,8 +211,10 @@ def _require_feasible(transcript: RecordedRun) -> None:
     size = sum(statistic.released_size for statistic in transcript.statistics)
     if size > _LARGEST:
         raise InvalidParameter(
-            f"the releases of a study must hold at most {_LARGEST} numbers to be audited; got {size}. Audit a copy of "
-            "the study with fewer columns: the arithmetic is the same."
+            "the releases of a study",
+            f"hold at most {_LARGEST} numbers to be audited",
+            size,
+            "Audit a copy of the study with fewer columns: the arithmetic is the same.",
         )
 
 

@@ -57,7 +57,7 @@ def study_case(study: Study, *, site: str | None = None) -> Case:
     """Return a study as a case; the unit that is attacked is at ``site``, or at the first one."""
     victim = study.sites[0] if site is None else site
     if victim not in study.sites:
-        raise InvalidParameter(f"site must be one of {', '.join(study.sites)}; got {victim!r}.")
+        raise InvalidParameter("site", f"be one of {', '.join(study.sites)}", repr(victim))
     plan = study.data
     sizes = [member.records or _RECORDS for member in study.members.values()]
     return Case(

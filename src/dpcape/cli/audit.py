@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.protocols.dealt_noise import DEALER
 from dpcape.core.protocols.registry import plannable
 
@@ -96,13 +96,13 @@ def audit(
         )
         sys.exit(refuted)
     if site is not None or run_folder is not None:
-        raise InvalidParameter("--site and --run need a study file. Write: dpcape audit STUDY.toml.")
+        raise Failed("--site and --run need a study file", remedy="Write: dpcape audit STUDY.toml.")
     # Hyphens and underscores mean the same, as in study files.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))
     if unknown or not names:
         got = ", ".join(unknown) if unknown else "no name"
-        raise InvalidParameter(f"ANALYSIS must be one of {', '.join(CASES)}; got {got}. Name some, or use --all.")
+        raise InvalidParameter("ANALYSIS", f"be one of {', '.join(CASES)}", got, "Name some, or use --all.")
     adversaries = [a for a in ADVERSARIES if protocol in (None, a.protocol.name)]
     jobs = [(CASES[name], adversary) for name in names for adversary in adversaries]
     noise, n_trials = _noise(seed), trials or _TRIALS
@@ -128,8 +128,10 @@ def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
     if len(named) > 1 or besides:
         got = f"--{'all' if besides[0] == 'every' else besides[0]}" if besides else f"{len(named)} names"
         raise InvalidParameter(
-            f"A study file must be audited with its own epsilon, delta and protocol; got {got} as well. "
-            "Write: dpcape audit STUDY.toml."
+            "A study file",
+            "be audited with its own epsilon, delta and protocol",
+            f"{got} as well",
+            "Write: dpcape audit STUDY.toml.",
         )
     return Path(files[0])
 

@@ -37,7 +37,7 @@ def audit_study_file(
         _require_run(run, study)
         if factors:
             raise InvalidParameter(
-                "--run must be used without --half-noise; got both. A report shows the study's noise: leave one out."
+                "--run", "be used without --half-noise", "both", "A report shows the study's noise: leave one out."
             )
     found = _audited(study, n_trials=n_trials, noise=noise, site=site, factors=factors)
     if run is not None:
@@ -81,7 +81,7 @@ def _require_run(path: Path, study: Study) -> None:
     folder = RunFolder(path)
     if not folder.has_result or folder.study().digest() != study.digest():
         raise InvalidParameter(
-            f"--run must be the folder of a finished run of this study; got {str(path)!r}. Check the path."
+            "--run", "be the folder of a finished run of this study", repr(str(path)), "Check the path."
         )
 
 

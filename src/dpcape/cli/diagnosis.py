@@ -22,7 +22,7 @@ from typing import Any
 from cryptography import x509
 
 from dpcape.core._version import __version__
-from dpcape.core.errors import DpcapeError, InvalidParameter, UtilityWarning
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, UtilityWarning
 from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.records.kinds import Records
 from dpcape.records.policy import MOST_INVALID
@@ -81,7 +81,7 @@ def _versions() -> str:
         return f"dpcape {__version__}; NVIDIA FLARE is not installed, which only a federation needs"
     if not engine.startswith(TESTED_ENGINE):
         raise InvalidParameter(
-            f"nvflare must be {TESTED_ENGINE}*, which was tested; got {engine}. Run: pip install 'dpcape[engine]'."
+            "nvflare", f"be {TESTED_ENGINE}*, which was tested", engine, "Run: pip install 'dpcape[engine]'."
         )
     return f"dpcape {__version__}, nvflare {engine}"
 
@@ -89,7 +89,7 @@ def _versions() -> str:
 def _disk() -> str:
     free = shutil.disk_usage(Path.cwd()).free
     if free < _MIN_FREE_BYTES:
-        raise InvalidParameter(f"At least 1 GiB must be free here; got {free / 2**30:.2f} GiB. Free some space.")
+        raise InvalidParameter("At least 1 GiB", "be free here", f"{free / 2**30:.2f} GiB", "Free some space.")
     return f"{free / 2**30:.0f} GiB free"
 
 
@@ -105,9 +105,7 @@ def _separation(folder: Path) -> str:
     """Say how well an engine started here, by this account, would be kept from the records."""
     mode = mode_here(folder)
     if mode is NONE:
-        raise InvalidParameter(
-            f"{mode.line}. This machine has no Landlock; use Linux 5.13 or newer, or a container on it."
-        )
+        raise Failed(mode.line, remedy="This machine has no Landlock; use Linux 5.13 or newer, or a container on it.")
     return f"{mode.line} (Landlock version {abi()})"
 
 
@@ -127,7 +125,7 @@ def _data(folder: Path, study: Study) -> str:
     if site.name == study.dealer:
         return f"{site.name} deals noise in this study and needs no data set"
     if not sets:
-        raise InvalidParameter("The site has no data set. Register one with: dpcape site add.")
+        raise Failed("The site has no data set", remedy="Register one with: dpcape site add.")
     approved = site.state().approvals.get(study.digest())
     name = approved[0] if approved else next(iter(sets))
     with warnings.catch_warnings():
@@ -136,15 +134,18 @@ def _data(folder: Path, study: Study) -> str:
         records = study.records_for(site.name, sets[name]["path"])
     facts, n_invalid = records.facts(), records.n_invalid
     if n_invalid > MOST_INVALID * records.n_records:
-        raise InvalidParameter(
+        raise Failed(
             f"at most {100 * MOST_INVALID:g}% of the records may be invalid; got {n_invalid} of {records.n_records}, "
-            "which contribute zero. Correct them, or declare missing= in the study. This number stays here."
+            "which contribute zero",
+            remedy="Correct them, or declare missing= in the study. This number stays here.",
         )
     _require_usable(records)
     if facts.shape_facts() != study.facts():
         raise InvalidParameter(
-            "Records must have the columns and bounds the study declares; got different ones. Check "
-            "the study's [data] table against the file."
+            "Records",
+            "have the columns and bounds the study declares",
+            "different ones",
+            "Check the study's [data] table against the file.",
         )
     return f"data set {name} can be read; columns and bounds are the study's"
 
@@ -153,10 +154,10 @@ def _require_usable(records: Records) -> None:
     """Refuse a table in which many entries of a column are not on the list of levels, or cannot be read."""
     for name, count in getattr(records, "unusable", {}).items():
         if count > MOST_INVALID * records.n_records:
-            raise InvalidParameter(
+            raise Failed(
                 f"at most {100 * MOST_INVALID:g}% of the entries of column {name!r} may be outside its levels or "
-                f"unreadable; got {count} of {records.n_records}, which count as missing. Correct them, or the columns "
-                "of the study. This number stays here."
+                f"unreadable; got {count} of {records.n_records}, which count as missing",
+                remedy="Correct them, or the columns of the study. This number stays here.",
             )
 
 
@@ -164,7 +165,7 @@ def _permissions(kit: Path) -> str:
     open_to_others = [path.name for path in kit.rglob("*.key") if path.stat().st_mode & 0o077]
     if open_to_others:
         raise InvalidParameter(
-            f"Keys must be readable only by their owner; got wider permissions of {open_to_others[0]}. Run chmod 600."
+            "Keys", "be readable only by their owner", f"wider permissions of {open_to_others[0]}", "Run chmod 600."
         )
     return "keys of the kit are private"
 
@@ -175,9 +176,11 @@ def _certificates(kit: Path) -> str:
     certificate = x509.load_pem_x509_certificate(_startup(kit, "client.crt", "server.crt").read_bytes())
     if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
         raise InvalidParameter(
-            f"the clock must lie within the certificate's time ({certificate.not_valid_before_utc:%Y-%m-%d} to "
-            f"{certificate.not_valid_after_utc:%Y-%m-%d}); got {now:%Y-%m-%d %H:%M} UTC. "
-            "Set the clock, or ask for a new kit."
+            "the clock",
+            f"lie within the certificate's time ({certificate.not_valid_before_utc:%Y-%m-%d} to "
+            f"{certificate.not_valid_after_utc:%Y-%m-%d})",
+            f"{now:%Y-%m-%d %H:%M} UTC",
+            "Set the clock, or ask for a new kit.",
         )
     left = certificate.not_valid_after_utc - now
     hint = "; ask for a new kit soon" if left < _SOON else ""
@@ -202,13 +205,14 @@ def _handshake(kit: Path, folder: Path | None) -> str:
             answered = bool(secured.recv(9))
             protocol = secured.version()
     except OSError as error:
-        raise InvalidParameter(
-            f"The connection to {host}:{port} failed because the server did not accept this kit "
-            f"({error}). Use the kit of this federation."
+        raise Failed(
+            f"The connection to {host}:{port} failed",
+            f"the server did not accept this kit ({error})",
+            "Use the kit of this federation.",
         ) from error
     if not answered:
-        raise InvalidParameter(
-            f"The connection to {host}:{port} failed because the server closed it. Use the kit of this federation."
+        raise Failed(
+            f"The connection to {host}:{port} failed", "the server closed it", "Use the kit of this federation."
         )
     return f"{host}:{port} accepts this kit ({protocol}, both sides authenticated)"
 
@@ -220,14 +224,14 @@ def _server_of(kit: Path) -> tuple[str, int]:
             target = json.loads(path.read_text(encoding="utf-8"))["servers"][0]["service"]["target"]
             host, _, port = str(target).rpartition(":")
             return host, int(port)
-    raise InvalidParameter("The kit does not name its server. Give the kit of a site or of the server.")
+    raise Failed("The kit does not name its server", remedy="Give the kit of a site or of the server.")
 
 
 def _startup(kit: Path, *names: str) -> Path:
     for name in names:
         if (kit / "startup" / name).is_file():
             return kit / "startup" / name
-    raise InvalidParameter(f"The kit does not hold {names[0]}. For a site's kit, name its folder too.")
+    raise Failed(f"The kit does not hold {names[0]}", remedy="For a site's kit, name its folder too.")
 
 
 def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
@@ -241,8 +245,8 @@ def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
         with opened(folder.admin_kit) as coordination:
             absent = sorted(set(folder.site_names()) - set(coordination.connected()))
         if absent:
-            raise InvalidParameter(
-                f"The sites {', '.join(absent)} are not connected. Start them with 'dpcape site serve'."
+            raise Failed(
+                f"The sites {', '.join(absent)} are not connected", remedy="Start them with 'dpcape site serve'."
             )
         return "every site is connected"
 

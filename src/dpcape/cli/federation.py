@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dpcape.cli.output import show
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed
 from dpcape.core.secure_sum.identity import fingerprint_of
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -156,4 +156,4 @@ def _require_engine() -> None:
     from importlib.util import find_spec
 
     if find_spec("nvflare") is None:
-        raise InvalidParameter("NVIDIA FLARE is not installed. Run: pip install 'dpcape[engine]'.")
+        raise Failed("NVIDIA FLARE is not installed", remedy="Run: pip install 'dpcape[engine]'.")

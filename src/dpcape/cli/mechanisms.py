@@ -53,7 +53,7 @@ def _claim(key: str) -> Claim:
     if key not in claims:
         near = difflib.get_close_matches(key, claims, n=3)
         remedy = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise InvalidParameter(f"--claim must be one of {', '.join(claims)}; got {key!r}.{remedy}")
+        raise InvalidParameter("--claim", f"be one of {', '.join(claims)}", f"{key!r}.{remedy}")
     return claims[key]
 
 

@@ -50,16 +50,17 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume:
 @_json_option
 def report(folder: Path, as_json: bool) -> None:
     """Write the report of a run again, from its folder."""
-    from dpcape.core.errors import InvalidParameter
+    from dpcape.core.errors import Failed
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import write_run_page
     from dpcape.runs.results import write_results
 
     found = RunFolder(folder)
     if not found.has_result:
-        raise InvalidParameter(
-            f"There is no report because the run in {str(folder)!r} has no result yet. Continue it with: "
-            "dpcape run STUDY.toml --resume."
+        raise Failed(
+            "There is no report",
+            f"the run in {str(folder)!r} has no result yet",
+            "Continue it with: dpcape run STUDY.toml --resume.",
         )
     write_results(found)
     write_run_page(found)

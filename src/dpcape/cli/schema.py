@@ -21,13 +21,13 @@ from dpcape.cli.output import show
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def schema(dictionary: Path, out: Path, as_json: bool) -> None:
     """Propose ranges and levels from a REDCap data dictionary, which is public; no record is read."""
-    from dpcape.core.errors import InvalidParameter
+    from dpcape.core.errors import Failed
     from dpcape.schema.redcap import read_dictionary
 
     found = read_dictionary(dictionary)
     # Refused now if it is no schema.
     found.schema()
     if out.exists():
-        raise InvalidParameter(f"{str(out)!r} exists. Choose another name with --out.")
+        raise Failed(f"{str(out)!r} exists", remedy="Choose another name with --out.")
     out.write_text(found.toml(), encoding="utf-8")
     show({"schema": str(out), "columns": len(found.columns), "left_out": len(found.left_out)}, as_json)

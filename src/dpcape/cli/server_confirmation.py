@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 
 _HTTPS = 443
 # Above 1023, where services of a clinic or a university are found. Below, every port is some service's.
@@ -57,8 +57,10 @@ def is_named(address: str, named: str | None) -> bool:
         return False
     if named.strip().lower() != address.lower():
         raise InvalidParameter(
-            f"--server must be the server that the kit names, {address}; got {named[:300]!r}. Ask the coordinator "
-            "which is right, and take a new kit if the kit is wrong."
+            "--server",
+            f"be the server that the kit names, {address}",
+            repr(named[:300]),
+            "Ask the coordinator which is right, and take a new kit if the kit is wrong.",
         )
     return True
 
@@ -77,15 +79,18 @@ def confirm(address: str, before: str) -> None:
     service = service_at(int(port))
     if service is not None:
         raise InvalidParameter(
-            f"The server's port must not be that of another service; got {port}, the port of {service}, which the "
-            "engine could then reach on every machine. Ask the coordinator for another port, or accept this one with: "
-            f"--server {address}."
+            "The server's port",
+            "not be that of another service",
+            f"{port}, the port of {service}, which the engine could then reach on every machine",
+            f"Ask the coordinator for another port, or accept this one with: --server {address}.",
         )
     changed = f" Until now it was {before}." if before else ""
     if not sys.stdin.isatty():
         raise InvalidParameter(
-            f"The steward must confirm the server once; got a kit that names {host}, port {port}.{changed} Compare it "
-            f"with what the coordinator told you, then add: --server {address}."
+            "The steward",
+            "confirm the server once",
+            f"a kit that names {host}, port {port}.{changed} Compare it with what the coordinator told you, then add: "
+            f"--server {address}",
         )
     click.echo(
         f"The kit names the server {host}, port {port}.{changed} The engine of this site will be able to connect to "
@@ -94,4 +99,4 @@ def confirm(address: str, before: str) -> None:
         err=True,
     )
     if not click.confirm("Is this the server that the coordinator told you?", err=True):
-        raise InvalidParameter("Nothing is served because the server was not confirmed. Ask for a new kit.")
+        raise Failed("Nothing is served", "the server was not confirmed", "Ask for a new kit.")

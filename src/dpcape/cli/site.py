@@ -167,9 +167,9 @@ def budget(
 
     place = _open(folder)
     if (epsilon is None) != (delta is None):
-        raise InvalidParameter("A ceiling must have --epsilon and --delta; got one of them. Give both.")
+        raise InvalidParameter("A ceiling", "have --epsilon and --delta", "one of them", "Give both.")
     if per_study is not None and no_per_study:
-        raise InvalidParameter("--per-study and --no-per-study must not be used together; got both. Leave one out.")
+        raise InvalidParameter("--per-study and --no-per-study", "not be used together", "both", "Leave one out.")
     named = (epsilon, per_study, per, rows_per_subject)
     if no_per_study or any(part is not None for part in named):
         unit = (per, rows_per_subject)
@@ -359,7 +359,7 @@ def _set_ceiling(
     now = place.state().ceilings.get(name)
     epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
     if epsilon is None or delta is None:
-        raise InvalidParameter(f"A ceiling must have --epsilon and --delta; got neither for {name!r}. Give both.")
+        raise InvalidParameter("A ceiling", "have --epsilon and --delta", f"neither for {name!r}", "Give both.")
     kept = now.per_study if now is not None and keep else None
     place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study, unit_after(now, *unit)))
 
@@ -370,7 +370,7 @@ def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
 
     state = place.state()
     if name not in state.ceilings:
-        raise InvalidParameter(f"NAME must be one of {', '.join(sorted(state.ceilings))}; got {name!r}.")
+        raise InvalidParameter("NAME", f"be one of {', '.join(sorted(state.ceilings))}", repr(name))
     ceiling = state.ceilings[name]
     spent = state.spent(name, ceiling.delta)
     return {

@@ -26,7 +26,7 @@ def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:
     rows = place.chain.entries()
     known = sorted(State.of(rows).ceilings)
     if data is not None and data not in known:
-        raise InvalidParameter(f"DATA must be one of {', '.join(known)}; got {data!r}. See: dpcape site log.")
+        raise InvalidParameter("DATA", f"be one of {', '.join(known)}", repr(data), "See: dpcape site log.")
     entries = [entry for entry in rows if data is None or entry.body.get("data") == data]
     if as_json:
         click.echo(json.dumps({"site": place.name, "rows": [_plain(entry) for entry in entries]}))
@@ -74,13 +74,15 @@ def accept_head(place: SiteFolder, *, reason: str, lost: Sequence[str], seen: st
     """Accept a ledger that lost rows, with what may have been spent in them."""
     if not lost:
         raise InvalidParameter(
-            "--lost must state what the missing rows may have spent; got no --lost. "
-            "Write --lost DATA:EPSILON:DELTA per data set, or --lost none if certain."
+            "--lost",
+            "state what the missing rows may have spent",
+            "no --lost",
+            "Write --lost DATA:EPSILON:DELTA per data set, or --lost none if certain.",
         )
     pairs = [] if tuple(lost) == ("none",) else [_amount(text) for text in lost]
     amounts = dict(pairs)
     if len(amounts) != len(pairs):
-        raise InvalidParameter("--lost must be given once per data set; got one data set twice. Add the amounts up.")
+        raise InvalidParameter("--lost", "be given once per data set", "one data set twice", "Add the amounts up.")
     place.accept_head(reason=reason, lost=amounts, seen=None if seen is None else _head(seen))
 
 
@@ -90,14 +92,14 @@ def _amount(text: str) -> tuple[str, tuple[float, float]]:
         return name, (float(epsilon), float(delta))
     except ValueError as error:
         raise InvalidParameter(
-            f"--lost must be DATA:EPSILON:DELTA; got {text!r}. Write for example --lost cohort:0.5:1e-6."
+            "--lost", "be DATA:EPSILON:DELTA", repr(text), "Write for example --lost cohort:0.5:1e-6."
         ) from error
 
 
 def _head(text: str) -> Head:
     length, _, digest = text.partition(":")
     if not length.isdigit() or len(digest) != 64:
-        raise InvalidParameter(f"--seen must be LENGTH:HASH; got {text!r}. Copy both from the coordinator.")
+        raise InvalidParameter("--seen", "be LENGTH:HASH", repr(text), "Copy both from the coordinator.")
     return Head(int(length), digest)
 
 

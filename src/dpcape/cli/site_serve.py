@@ -180,8 +180,9 @@ def _require_linux() -> None:
 
     if platform.system() != "Linux":
         raise TransportError(
-            f"A site must be served on Linux, which can keep the engine from the records; got {platform.system()}. Use "
-            "a Linux machine or a container (docs/operations.md). Studies in one process, plans and reports work here."
+            f"A site must be served on Linux, which can keep the engine from the records; got {platform.system()}",
+            remedy="Use a Linux machine or a container (docs/operations.md). Studies in one process, plans and "
+            "reports work here.",
         )
 
 
@@ -190,8 +191,10 @@ def _require_folder(folder: Path) -> None:
 
     if not (folder / "site.json").is_file():
         raise InvalidParameter(
-            f"a site folder must be made by `dpcape site init`; got {str(folder)!r}. "
-            "Name the folder with --folder, or in the variable DPCAPE_SITE."
+            "a site folder",
+            "be made by `dpcape site init`",
+            repr(str(folder)),
+            "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
 
 
@@ -215,8 +218,10 @@ def _mode(accounts: Accounts, *, unseparated: bool, cap: int | None) -> Mode:
     mode = mode_of(abi=version, seccomp=seccomp, separate_account=accounts.are_separate)
     if mode is NONE and not unseparated:
         raise TransportError(
-            "Nothing is served because this machine cannot separate the engine from the records: it has no Landlock "
-            "(Linux 5.13 or newer, enabled). Every member of the federation and the coordinator could read them. Use "
-            "another machine, or accept that with --unseparated."
+            "Nothing is served",
+            "this machine cannot separate the engine from the records: it has no Landlock (Linux 5.13 or newer, "
+            "enabled)",
+            "Every member of the federation and the coordinator could read them. Use another machine, or accept that "
+            "with --unseparated.",
         )
     return mode

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import FloatArray, SingleArray
-from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import Failed, InvalidParameter, UtilityWarning
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
 from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, build, is_own, known
@@ -325,7 +325,7 @@ def clipped(rows: FloatArray, radius: float) -> FloatArray:
 def _total_of(code: AnyStatistic, facts: PublicFacts, block: Block, size: int) -> FloatArray:
     total = np.asarray(code.total(HeldBlock(facts, block)), dtype=np.float64)
     if total.shape != (size,):
-        raise InvalidParameter(f"a total must be a vector of {size} numbers; got shape {total.shape}.")
+        raise InvalidParameter("a total", f"be a vector of {size} numbers", f"shape {total.shape}")
     return total
 
 
@@ -340,20 +340,18 @@ def _check(
 ) -> None:
     """Refuse values that no enclosure has: they come from a message."""
     if not all(isinstance(name, str) and 0 < len(name) <= 200 for name in (inner, package)):
-        raise InvalidParameter(
-            "The name of an enclosed statistic, or of its package, is missing. Use the same dpcape everywhere."
+        raise Failed(
+            "The name of an enclosed statistic, or of its package, is missing", remedy="Use the same dpcape everywhere."
         )
     for name, value, most in (("size", size, MAX_SIZE), ("block", block, MAX_BLOCK)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise InvalidParameter(f"{name} must be a whole number from 1 to {most}; got {value!r}.")
+            raise InvalidParameter(name, f"be a whole number from 1 to {most}", repr(value))
     if cast(int, size) * cast(int, block) > MAX_ENTRIES:
-        raise InvalidParameter(f"block times size must be at most {MAX_ENTRIES}; got more. Use smaller blocks.")
+        raise InvalidParameter("block times size", f"be at most {MAX_ENTRIES}", "more", "Use smaller blocks.")
     if not isinstance(radius, float | int) or not SMALLEST_BOUND <= radius <= LARGEST_BOUND:
-        raise InvalidParameter(f"radius must be from {SMALLEST_BOUND:g} to {LARGEST_BOUND:g}; got {radius!r}.")
+        raise InvalidParameter("radius", f"be from {SMALLEST_BOUND:g} to {LARGEST_BOUND:g}", repr(radius))
     is_number = isinstance(seconds, float | int) and math.isfinite(seconds)
     if not is_number or not LEAST_SECONDS <= cast(float, seconds) <= MOST_SECONDS:
-        raise InvalidParameter(f"seconds must be from {LEAST_SECONDS:g} to {MOST_SECONDS:g}; got {seconds!r}.")
+        raise InvalidParameter("seconds", f"be from {LEAST_SECONDS:g} to {MOST_SECONDS:g}", repr(seconds))
     if not all(name.startswith(_PREFIX) for name in public):
-        raise InvalidParameter(
-            f"Public values of an enclosed statistic must start with {_PREFIX!r}; got {sorted(public)}."
-        )
+        raise InvalidParameter("Public values of an enclosed statistic", f"start with {_PREFIX!r}", sorted(public))

@@ -2,15 +2,19 @@
 
 ::
 
-    DpcapeError
-      InvalidParameter (also ValueError)    a parameter or input is invalid
-      AllowanceExceeded                     more releases were requested than the allowance covers
-      LedgerRefused                         a site would exceed its ceiling; names the ceiling, not the data
-      ViewUnprotected                       the adversary's view determines a record
-      ProtocolError                         wrong stage, missing site, a sum that does not close
-        SiteLost                            too few sites are left to finish
-        ReleaseLost                         a release was begun, never arrived, and cannot be made again
-      TransportError                        messages could not be carried; the original exception is chained
+    DpcapeError                             has `remedy`, what to do, and `where`, the place in a file or the site
+      InvalidParameter (also ValueError)    a parameter or input is invalid: `subject` must `must`; got `got`
+      Failed                                something could not be done: `what` because `why`
+        MissingExtra (also ImportError)     a package that an extra installs is missing
+        DamagedFile                         a file is missing or its content cannot be used
+        AllowanceExceeded                   more releases were requested than the allowance covers
+        LedgerRefused                       a site would exceed its ceiling; names the ceiling, not the data
+        ViewUnprotected                     the adversary's view determines a record
+        ProtocolError                       wrong stage, missing site, a sum that does not close
+          InvalidMessage                    a message is invalid: `subject` must `must`; got `got`
+          SiteLost                          too few sites are left to finish
+          ReleaseLost                       a release was begun, never arrived, and cannot be made again
+        TransportError                      messages could not be carried; the original exception is chained
 
     DpcapeWarning (UserWarning)
       ConvergenceWarning                    an iteration stopped before it converged
@@ -18,39 +22,101 @@
                                             public quantities only), or new rows were not prepared as records are
         UndeterminedWarning                 a quantity of a result is not determined
 
-Messages take one of two forms: *X must be ...; got .... Remedy.* for an invalid value, and *X failed because Y.
-Remedy.* for a failure. Anything that weakens a guarantee is an exception, never a warning. A message that can leave a
-site contains no number that depends on records.
+An unfitted model raises ``NotFitted`` of `dpcape.estimators.fitted`, which is scikit-learn's exception too.
+
+Programs read the fields; people read the sentence that ``str`` makes of them. Anything that weakens a guarantee is an
+exception, never a warning. A message that can leave a site contains no number that depends on records.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Iterable
+from typing import Self
 
 
 class DpcapeError(Exception):
-    """Base class of all dpcape exceptions."""
+    """Base class of all dpcape exceptions: a sentence, and what to do.
+
+    Attributes
+    ----------
+    remedy : str
+        What to do, in whole sentences; empty if there is nothing better than the sentence itself.
+    where : str
+        The place that is at fault, such as a line of a file, or the site that refused; empty if neither is known.
+    """
+
+    def __init__(self, sentence: str, remedy: str = "") -> None:
+        self.sentence = sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+        self.remedy, self.where = remedy, ""
+        super().__init__(sentence, remedy)
+
+    def __str__(self) -> str:
+        return (f"{self.where}: " if self.where else "") + f"{self.sentence} {self.remedy}".rstrip()
+
+    def at(self, where: str, remedy: str = "") -> Self:
+        """Return the same error with its place, and with a remedy if it has none."""
+        located = copy.copy(self)
+        located.where = f"{where}: {self.where}" if self.where else where
+        located.remedy = self.remedy or remedy
+        return located
 
 
-class InvalidParameter(DpcapeError, ValueError):
+class _Requirement(DpcapeError):
+    """An error about a value: subject must be such; got another."""
+
+    def __init__(self, subject: str, must: str = "", got: object = "", remedy: str = "") -> None:
+        self.subject, self.must, self.got = subject, must, str(got)
+        requirement = f"{subject} must {must}" + (f"; got {self.got}" if self.got else "")
+        DpcapeError.__init__(self, requirement if must else subject, remedy)
+        self.args = (subject, must, self.got, remedy)
+
+
+class InvalidParameter(_Requirement, ValueError):
     """Raised when a parameter or input is invalid."""
 
 
-class AllowanceExceeded(DpcapeError):
+class Failed(DpcapeError):
+    """Raised when something could not be done, for a reason that is no value's fault alone."""
+
+    def __init__(self, what: str, why: str = "", remedy: str = "") -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what} because {why}" if why else what, remedy)
+        self.args = (what, why, remedy)
+
+
+class MissingExtra(Failed, ImportError):
+    """Raised when a package that an extra of dpcape installs is missing."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed", remedy=f"Run: pip install 'dpcape[{extra}]'.")
+        self.extra = extra
+        self.args = (what, extra)
+
+
+class DamagedFile(Failed):
+    """Raised when a file is missing, or its content cannot be used."""
+
+
+class AllowanceExceeded(Failed):
     """Raised when more releases are requested than the allowance was calibrated for."""
 
 
-class LedgerRefused(DpcapeError):
+class LedgerRefused(Failed):
     """Raised when a site would exceed a ceiling of its ledger."""
 
 
-class ViewUnprotected(DpcapeError):
+class ViewUnprotected(Failed):
     """Raised when the adversary's view determines a record: the exposure is infinite."""
 
 
-class ProtocolError(DpcapeError):
+class ProtocolError(Failed):
     """Raised when a message comes at the wrong stage, from the wrong party or with the wrong content."""
+
+
+class InvalidMessage(_Requirement, ProtocolError):
+    """Raised when a message, or what it refers to, is not what the protocol prescribes."""
 
 
 class SiteLost(ProtocolError):
@@ -61,7 +127,7 @@ class ReleaseLost(ProtocolError):
     """A release was begun, never arrived, and cannot be made again."""
 
 
-class TransportError(DpcapeError):
+class TransportError(Failed):
     """Raised when messages could not be delivered."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.messages import MAX_BYTES, MAX_ENTRIES
 
 # Numbers of the release's size held at once, each of eight bytes; tests/flow/test_limits.py measures that a fit needs
@@ -31,8 +31,10 @@ def check_size(name: str, size: int) -> None:
     """Refuse a release that no message can carry."""
     if size > MOST_NUMBERS:
         raise InvalidParameter(
-            f"a release must hold at most {MOST_NUMBERS:,} numbers to fit into a message; got {size:,} for {name!r}. "
-            f"{REMEDY}"
+            "a release",
+            f"hold at most {MOST_NUMBERS:,} numbers to fit into a message",
+            f"{size:,} for {name!r}",
+            REMEDY,
         )
 
 
@@ -59,9 +61,10 @@ def _check_memory(name: str, needed: int, where: str) -> None:
         return
     free = free_memory()
     if free is not None and needed > max(0, free - _RESERVED_BYTES):
-        raise InvalidParameter(
-            f"The release {name!r} was refused because {where} would need about {_gigabytes(needed)} of memory, which "
-            f"is more than is free there. Nothing was charged for it. {REMEDY}"
+        raise Failed(
+            f"The release {name!r} was refused",
+            f"{where} would need about {_gigabytes(needed)} of memory, which is more than is free there",
+            f"Nothing was charged for it. {REMEDY}",
         )
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.facts import PublicFacts
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.privacy.terms import Terms
@@ -61,13 +61,13 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decode(self) -> NDArray[Any]:
         """Decode to a read-only array; refuse whatever is not a plain number type of the announced size."""
         if self.dtype not in _DTYPES:
-            raise ProtocolError(f"an array's type must be one of {sorted(_DTYPES)}; got {self.dtype!r}.")
+            raise InvalidMessage("an array's type", f"be one of {sorted(_DTYPES)}", repr(self.dtype))
         if any(side < 0 for side in self.shape) or math.prod(self.shape) > MAX_ENTRIES:
-            raise ProtocolError(f"an array must have at most {MAX_ENTRIES} entries; got shape {self.shape}.")
+            raise InvalidMessage("an array", f"have at most {MAX_ENTRIES} entries", f"shape {self.shape}")
         short = self.dtype == _SHORT_WORDS
         item = SHORT_BYTES if short else np.dtype(self.dtype).itemsize
         if len(self.data) != math.prod(self.shape) * item:
-            raise ProtocolError(f"an array of shape {self.shape} must have matching bytes; got {len(self.data)}.")
+            raise InvalidMessage(f"an array of shape {self.shape}", "have matching bytes", len(self.data))
         flat = unpacked(self.data) if short else np.frombuffer(self.data, dtype=self.dtype)
         return flat.reshape(self.shape)
 
@@ -364,24 +364,27 @@ def kept_description(data: bytes) -> bytes:
     try:
         envelope = _envelopes.decode(data)
     except msgspec.DecodeError as error:
-        raise ProtocolError("The kept description of a site could not be read. Restore the run's folder.") from error
+        raise ProtocolError(
+            "The kept description of a site could not be read", remedy="Restore the run's folder."
+        ) from error
     renewed = msgspec.structs.replace(envelope, version=VERSION)
     return msgspec.msgpack.encode(renewed) if envelope.version in _KEPT else data
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, Any]:
     if len(data) > MAX_BYTES:
-        raise ProtocolError(f"a message must have at most {MAX_BYTES} bytes; got {len(data)}.")
+        raise InvalidMessage("a message", f"have at most {MAX_BYTES} bytes", len(data))
     try:
         envelope = _envelopes.decode(data)
         if envelope.version != VERSION:
-            raise ProtocolError(
-                f"A message must be of version {VERSION}; got {envelope.version}. Install the same dpcape "
-                "version everywhere."
+            raise InvalidMessage(
+                "A message", f"be of version {VERSION}", envelope.version, "Install the same dpcape version everywhere."
             )
         return envelope.allowance, decoder.decode(envelope.body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise ProtocolError("The message could not be read. Install the same dpcape version everywhere.") from error
+        raise ProtocolError(
+            "The message could not be read", remedy="Install the same dpcape version everywhere."
+        ) from error
 
 
 def public_arrays(public: Mapping[str, PublicValue]) -> dict[str, int | float | str | bool | Array]:

@@ -351,12 +351,10 @@ def _derived(key: bytes, label: bytes) -> bytes:
 def _encoded(labels: tuple[str | int, ...]) -> list[bytes]:
     """Encode labels so that different lists of labels give different lists of codes."""
     if not labels:
-        raise InvalidParameter(
-            "labels must name a purpose; got an empty list. Pass a site, a release number or a word."
-        )
+        raise InvalidParameter("labels", "name a purpose", "an empty list", "Pass a site, a release number or a word.")
     for label in labels:
         if isinstance(label, bool) or not isinstance(label, str | int):
-            raise InvalidParameter(f"labels must be strings or integers; got {label!r}. Use str(label).")
+            raise InvalidParameter("labels", "be strings or integers", repr(label), "Use str(label).")
     return [("s" if isinstance(label, str) else "i").encode() + str(label).encode() for label in labels]
 
 
@@ -365,7 +363,7 @@ def _checked_scale(scale: float) -> float:
     is_number = isinstance(scale, int | float | np.integer | np.float32) and not isinstance(scale, bool)
     if not is_number or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidParameter(
-            f"scale must be a number of grid steps from 1 to 2^50; got {scale!r}. Change the grid step."
+            "scale", "be a number of grid steps from 1 to 2^50", repr(scale), "Change the grid step."
         )
     return float(scale)
 
@@ -373,5 +371,5 @@ def _checked_scale(scale: float) -> float:
 def _checked_count(name: str, count: int) -> int:
     """Return a non-negative integer, or raise."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-        raise InvalidParameter(f"{name} must be a non-negative integer; got {count!r}. Pass an int.")
+        raise InvalidParameter(name, "be a non-negative integer", repr(count), "Pass an int.")
     return int(count)

@@ -36,8 +36,8 @@ class PeerHeads:
             return ()
         except (OSError, msgspec.DecodeError) as error:
             raise LedgerRefused(
-                f"The heads of other sites' ledgers could not be read from {self._path.name} in the site folder. "
-                "Restore the file from a backup, or remove it."
+                f"The heads of other sites' ledgers could not be read from {self._path.name} in the site folder",
+                remedy="Restore the file from a backup, or remove it.",
             ) from error
         return tuple(head for site, head in sorted(found.items()) if site in pinned and head.is_genuine(pinned[site]))
 
@@ -56,9 +56,10 @@ class PeerHeads:
                 newer[head.site] = head
             elif head.length == before.length and head.head != before.head:
                 raise LedgerRefused(
-                    f"The study was refused because row {head.length} of the ledger of {head.site} is not the row that "
-                    f"was seen before: a backup was restored there. Ask the steward of {head.site} to accept the loss "
-                    "(docs/steward.md)."
+                    "The study was refused",
+                    f"row {head.length} of the ledger of {head.site} is not the row that was seen before: a backup "
+                    "was restored there",
+                    f"Ask the steward of {head.site} to accept the loss (docs/steward.md).",
                 )
         if any(kept.get(site) != head for site, head in newer.items()):
             write_private(self._path, msgspec.json.encode({**kept, **newer}))
@@ -68,6 +69,7 @@ def require_genuine(head: SignedHead, pinned: Mapping[str, bytes]) -> None:
     """Refuse a head that its site did not sign."""
     if head.site not in pinned or not head.is_genuine(pinned[head.site]):
         raise ProtocolError(
-            f"The ledger head of {head.site!r} was refused because it is not signed with the pinned identity. "
-            "Compare fingerprints with that site."
+            f"The ledger head of {head.site!r} was refused",
+            "it is not signed with the pinned identity",
+            "Compare fingerprints with that site.",
         )

@@ -138,8 +138,10 @@ class Site:
         """Fix the public keys of the consortium's sites; others are refused."""
         if identities.get(self.name) != self.identity.public:
             raise InvalidParameter(
-                f"The pinned identity of {self.name!r} must be its own; got a different key. Pin the site's "
-                "own public key."
+                f"The pinned identity of {self.name!r}",
+                "be its own",
+                "a different key",
+                "Pin the site's own public key.",
             )
         self._pinned = dict(identities)
 
@@ -178,7 +180,7 @@ class Site:
             self._take_heads(message.heads)
             return self._open(message.terms) if isinstance(message, Open) else self._reopen(message.terms)
         if allowance not in self._allowances:
-            raise ProtocolError("The message was refused because its allowance is not open. Start a new run.")
+            raise ProtocolError("The message was refused", "its allowance is not open", "Start a new run.")
         # Move to the end, because the least recently used allowance is dropped first.
         guarded = self._allowances[allowance] = self._allowances.pop(allowance)
         reply = guarded.role.answer(message)
@@ -207,7 +209,7 @@ class Site:
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
-            raise ProtocolError("The allowance was refused because it is already open. Start a new run.")
+            raise ProtocolError("The allowance was refused", "it is already open", "Start a new run.")
         protocol = self._checked(terms)
         self.ledger.check(self._charge(terms))
         self._check_unchanged()
@@ -218,7 +220,7 @@ class Site:
         try:
             self._records.check_unchanged()
         except ProtocolError as error:
-            raise ProtocolError(f"{error} Nothing was charged.") from error
+            raise ProtocolError(f"{error} Nothing was charged") from error
 
     def _reopen(self, terms: Terms) -> FromSite:
         """Continue an allowance after a crash: its charge and its counter stay, secrets are drawn again."""
@@ -242,26 +244,30 @@ class Site:
         check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
             raise ProtocolError(
-                "The allowance was refused because the protocol's parameters do not fit the number of "
-                "sites. Install the same dpcape version everywhere."
+                "The allowance was refused",
+                "the protocol's parameters do not fit the number of sites",
+                "Install the same dpcape version everywhere.",
             )
         if terms.n_records.get(self.name) != self._facts.n_records:
             raise ProtocolError(
-                f"The allowance was refused because its number of records for {self.name} is not the "
-                "site's. Form the federation again."
+                "The allowance was refused",
+                f"its number of records for {self.name} is not the site's",
+                "Form the federation again.",
             )
         # In double precision a site can always answer; in single precision, whose rounding is larger, only if asked.
         own = self._facts.shape_facts()
         if terms.facts not in (own, own.in_double()):
             raise ProtocolError(
-                f"The allowance was refused because its facts about the records of {self.name} are not the"
-                " site's. Form the federation again."
+                "The allowance was refused",
+                f"its facts about the records of {self.name} are not the site's",
+                "Form the federation again.",
             )
         if not set(terms.sites) <= set(self._pinned):
             unknown = sorted(set(terms.sites) - set(self._pinned))
             raise ProtocolError(
-                f"The allowance was refused because {', '.join(unknown)} is not pinned at {self.name}. Pin"
-                " it with: dpcape site pin."
+                "The allowance was refused",
+                f"{', '.join(unknown)} is not pinned at {self.name}",
+                "Pin it with: dpcape site pin.",
             )
         if self.approval is not None:
             self.approval.check_terms(terms)
@@ -285,7 +291,7 @@ class Site:
         asked = msgspec.msgpack.encode([request.statistic, request.public])
         if asked not in self._searched:
             if self._laws is None:
-                raise ProtocolError("Statistics of other packages are refused here. Use one of dpcape.")
+                raise ProtocolError("Statistics of other packages are refused here", remedy="Use one of dpcape.")
             self._laws(statistic, self._facts)
             self._searched.add(asked)
 
@@ -338,14 +344,16 @@ class _Guarded:
         if not 0 <= request.release < len(self.terms.shares):
             raise LedgerRefused(
                 f"An allowance of {len(self.terms.shares)} releases must not be exceeded; got release "
-                f"{request.release + 1}. Open a new allowance, which is charged separately."
+                f"{request.release + 1}",
+                remedy="Open a new allowance, which is charged separately.",
             )
         if request.release in self._begun:
             known, plan, _ = self._begun[request.release]
             if known != request_digest(request):
                 raise ProtocolError(
-                    "The release was refused because its statistic differs from the one asked for under the "
-                    "same number. Start a new run."
+                    "The release was refused",
+                    "its statistic differs from the one asked for under the same number",
+                    "Start a new run.",
                 )
             return plan
         if self._site.approval is not None:
@@ -360,8 +368,9 @@ class _Guarded:
         plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
             raise ProtocolError(
-                "The release was refused because the requested noise differs from this site's "
-                "calculation. Install the same dpcape version everywhere."
+                "The release was refused",
+                "the requested noise differs from this site's calculation",
+                "Install the same dpcape version everywhere.",
             )
         self._begun = {request.release: (request_digest(request), plan, statistic)}
         return plan
@@ -383,8 +392,9 @@ class _Guarded:
         total = self._computed(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
             raise ProtocolError(
-                "The release failed because the statistic's total is not a finite vector of its size. The"
-                " site sent nothing. Correct the statistic."
+                "The release failed",
+                "the statistic's total is not a finite vector of its size",
+                "The site sent nothing. Correct the statistic.",
             )
         return on_grid(total, plan.step)
 
@@ -394,7 +404,7 @@ class _Guarded:
             return self._site._total(statistic)
         except DpcapeError as error:
             _log.exception("%s could not compute a total", self.name)
-            raise ProtocolError(f"the site failed with {type(error).__name__}; see its log.") from error
+            raise ProtocolError(f"the site failed with {type(error).__name__}; see its log") from error
 
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)

@@ -76,13 +76,17 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         if facts.kind not in self.kinds:
             wanted = ", ".join(sorted(self.kinds))
             raise InvalidParameter(
-                f"Records for the statistic {self.name!r} must be of kind {wanted}; got {facts.kind!r}. "
-                f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...)."
+                f"Records for the statistic {self.name!r}",
+                f"be of kind {wanted}",
+                repr(facts.kind),
+                f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...).",
             )
         if facts.unit not in self.units:
             raise InvalidParameter(
-                f"unit for the statistic {self.name!r} must be {' or '.join(sorted(self.units))}; got {facts.unit!r}. "
-                "Whole subjects are protected by JointICA only; elsewhere give each person one row."
+                f"unit for the statistic {self.name!r}",
+                f"be {' or '.join(sorted(self.units))}",
+                repr(facts.unit),
+                "Whole subjects are protected by JointICA only; elsewhere give each person one row.",
             )
         self.facts = facts.shape_facts()
         self.public: Mapping[str, PublicValue] = dict(public)
@@ -199,9 +203,7 @@ _S = TypeVar("_S", bound=type[AnyStatistic])
 def known(cls: _S) -> _S:
     """Register a statistic class under its name, by which sites find it (class decorator)."""
     if cls.name in _KNOWN or not is_free(cls.name, cls, STATISTICS):
-        raise InvalidParameter(
-            f"The name of a statistic must be new; got {cls.name!r}, which is registered. Rename it."
-        )
+        raise InvalidParameter("The name of a statistic", "be new", f"{cls.name!r}, which is registered", "Rename it.")
     _KNOWN[cls.name] = cls
     return cls
 
@@ -212,8 +214,10 @@ def statistic_class(name: str) -> type[AnyStatistic]:
         import_module(STATISTICS[name])
     if name not in _KNOWN:
         raise InvalidParameter(
-            f"statistic must be one of {sorted({*_KNOWN, *STATISTICS})}; got {name!r}. "
-            "Install the same dpcape version everywhere."
+            "statistic",
+            f"be one of {sorted({*_KNOWN, *STATISTICS})}",
+            repr(name),
+            "Install the same dpcape version everywhere.",
         )
     return _KNOWN[name]
 
@@ -238,8 +242,10 @@ def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> A
         return make(facts, **public)
     except TypeError as error:
         raise InvalidParameter(
-            f"Public values of the statistic {name!r} must match its definition; got {sorted(public)}. "
-            "Install the same dpcape version everywhere."
+            f"Public values of the statistic {name!r}",
+            "match its definition",
+            sorted(public),
+            "Install the same dpcape version everywhere.",
         ) from error
 
 

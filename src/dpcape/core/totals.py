@@ -32,8 +32,10 @@ def required(contributor: Contributor | None) -> Contributor:
     """Return what runs code of other packages, or refuse: it never runs in a process that holds keys and a ledger."""
     if contributor is None:
         raise ProtocolError(
-            "The release was refused because this site runs no code of other packages. Ask its steward to allow the "
-            "package (dpcape site allow-analysis) and to start the site again, on Linux with Landlock."
+            "The release was refused",
+            "this site runs no code of other packages",
+            "Ask its steward to allow the package (dpcape site allow-analysis) and to start the site again, on Linux "
+            "with Landlock.",
         )
     return contributor
 

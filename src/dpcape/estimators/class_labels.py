@@ -29,8 +29,10 @@ def codes_of(y: ArrayLike, classes: AnyArray) -> NDArray[np.intp]:
     unknown = sorted(set(labels) - set(positions), key=str)
     if unknown:
         raise InvalidParameter(
-            f"Labels must be among the fitted classes {classes.tolist()}; got {unknown[0]!r}. "
-            "Use the labels given to labelled(..., classes=[...])."
+            "Labels",
+            f"be among the fitted classes {classes.tolist()}",
+            repr(unknown[0]),
+            "Use the labels given to labelled(..., classes=[...]).",
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
@@ -61,13 +63,11 @@ def checked_responses(y: ArrayLike, n_rows: int) -> FloatArray:
     _check_count(len(responses), n_rows)
     if not np.isfinite(responses).all():
         raise InvalidParameter(
-            "y must contain finite numbers; got text, NaN or infinity. Leave out rows without a response."
+            "y", "contain finite numbers", "text, NaN or infinity", "Leave out rows without a response."
         )
     return responses
 
 
 def _check_count(n_given: int, n_rows: int) -> None:
     if n_given != n_rows:
-        raise InvalidParameter(
-            f"y must have one entry per row ({n_rows}); got {n_given}. Pass the y that belongs to X."
-        )
+        raise InvalidParameter("y", f"have one entry per row ({n_rows})", n_given, "Pass the y that belongs to X.")

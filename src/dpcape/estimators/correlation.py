@@ -156,8 +156,10 @@ class Correlation(MultiviewEstimator):
     def _shares(self, federation: Federation) -> Sequence[float]:
         if federation.weights and federation.facts.kind == TABLE:
             raise InvalidParameter(
-                "weights of sites must be left out for Correlation of a table, which counts every record once; got "
-                f"weights of {len(federation.weights)} sites. Remove them."
+                "weights of sites",
+                "be left out for Correlation of a table, which counts every record once",
+                f"weights of {len(federation.weights)} sites",
+                "Remove them.",
             )
         return super()._shares(federation)
 
@@ -238,8 +240,10 @@ class Correlation(MultiviewEstimator):
         if isinstance(column, int) and 0 <= column < len(labels):
             return column
         raise InvalidParameter(
-            f"A column must be one of the names of the columns, or a position from 0 to {len(labels) - 1}; got "
-            f"{column!r}. See feature_names_in_."
+            "A column",
+            f"be one of the names of the columns, or a position from 0 to {len(labels) - 1}",
+            repr(column),
+            "See feature_names_in_.",
         )
 
     def _labels(self) -> list[str]:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import DpcapeWarning, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
+from dpcape.core.errors import DpcapeWarning, Failed, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
 from dpcape.core.facts import PublicSchema
 from dpcape.core.privacy.calibration import noise_ratio
 from dpcape.core.privacy.gaussian import mu_of
@@ -113,8 +113,11 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         """
         if not isinstance(federation, Federation):
             raise InvalidParameter(
-                f"The argument of fit() must be a Federation; got {type(federation).__name__}. For one data holder, "
-                f"write Federation(in_process({{'here': {self._builder}}}), protocol=Independent())."
+                "The argument of fit()",
+                "be a Federation",
+                type(federation).__name__,
+                f"For one data holder, write Federation(in_process({{'here': {self._builder}}}), "
+                "protocol=Independent()).",
             )
         with _kept_warnings() as texts:
             shares = self._shares(federation)
@@ -218,8 +221,9 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         names = ", ".join(str(number + 1) for number in sorted(private.lost))
         if not private.lost < set(rounds):
             raise ReleaseLost(
-                f"The result cannot be formed because the release numbered {names} was begun and is lost, and the "
-                "analysis cannot do without it. Its charge stands. Start a new run with --again, which is charged too."
+                "The result cannot be formed",
+                f"the release numbered {names} was begun and is lost, and the analysis cannot do without it",
+                "Its charge stands. Start a new run with --again, which is charged too.",
             )
         warnings.warn(
             f"The release numbered {names} was begun and is lost; the analysis goes on with the other rounds.",
@@ -286,9 +290,10 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             EOFError,
             *DAMAGE,
         ) as error:
-            raise InvalidParameter(
-                f"The model in {str(path)!r} cannot be read because the file is damaged ({type(error).__name__}). "
-                "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume."
+            raise Failed(
+                f"The model in {str(path)!r} cannot be read",
+                f"the file is damaged ({type(error).__name__})",
+                "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume.",
             ) from error
 
     @classmethod
@@ -297,8 +302,10 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             about = about_model(stored, path)
             if about["class"] != cls.__name__:
                 raise InvalidParameter(
-                    f"The model in {str(path)!r} must be a {cls.__name__}; got a {about['class']}. "
-                    f"Load it with {about['class']}.load(...)."
+                    f"The model in {str(path)!r}",
+                    f"be a {cls.__name__}",
+                    f"a {about['class']}",
+                    f"Load it with {about['class']}.load(...).",
                 )
             model = cls(**about["params"])
             for name in (name for name in cls._fitted if name in stored):

@@ -56,8 +56,10 @@ class OfEvents(FederatedEstimator):
     def _shares(self, federation: Federation) -> Sequence[float]:
         if federation.weights:
             raise InvalidParameter(
-                f"weights of sites must be left out for {type(self).__name__}, which counts every record once; got "
-                f"weights of {len(federation.weights)} sites. Remove them."
+                "weights of sites",
+                f"be left out for {type(self).__name__}, which counts every record once",
+                f"weights of {len(federation.weights)} sites",
+                "Remove them.",
             )
         return super()._shares(federation)
 

@@ -51,8 +51,10 @@ def checked_spectrum(spectrum: ArrayLike, largest: int) -> FloatArray:
     listed = values.ndim == 1 and 1 <= values.size <= largest
     if not listed or not (values > -1e-12).all() or (np.diff(values) > 0).any():
         raise InvalidParameter(
-            f"spectrum must be 1 to {largest} nonnegative numbers in descending order; got {shown(spectrum)}. List the "
-            "largest eigenvalue first."
+            "spectrum",
+            f"be 1 to {largest} nonnegative numbers in descending order",
+            shown(spectrum),
+            "List the largest eigenvalue first.",
         )
     return values
 

@@ -205,7 +205,7 @@ class Harmonise(OfSites):
         missing = [name for name in wanted if name not in found]
         if missing:
             raise InvalidParameter(
-                f"data must have the columns of the fit; {', '.join(missing)} is missing. Add what is missing."
+                "data", f"have the columns of the fit; {', '.join(missing)} is missing", remedy="Add what is missing."
             )
         codes = _places_of(found[self.site], self.sites_)
         # One row per site, and a last one, selected by index -1, that leaves records unchanged.

@@ -157,9 +157,11 @@ class JointICA(ScoringEstimator):
             least = least_subjects(self.public(federation))
             if federation.n_records < least:
                 raise InvalidParameter(
-                    f"Subjects must number at least {least} for {self.n_components} components at this epsilon; got "
-                    f"{federation.n_records}. Noise would hide the maps, and nothing was charged. Use more subjects, a "
-                    "larger epsilon, fewer components or a public basis, or write insist=True."
+                    "Subjects",
+                    f"number at least {least} for {self.n_components} components at this epsilon",
+                    federation.n_records,
+                    "Noise would hide the maps, and nothing was charged. Use more subjects, a larger epsilon, fewer "
+                    "components or a public basis, or write insist=True.",
                 )
         return shares
 
@@ -233,8 +235,10 @@ class JointICA(ScoringEstimator):
         check_is_fitted(self, "guarantee_")
         if np.prod(shape) != len(self.mixing_):
             raise InvalidParameter(
-                f"shape must have one pixel per voxel ({len(self.mixing_)}); got {tuple(shape)}. For three-dimensional "
-                "maps use dpcape.neuro.write_maps."
+                "shape",
+                f"have one pixel per voxel ({len(self.mixing_)})",
+                tuple(shape),
+                "For three-dimensional maps use dpcape.neuro.write_maps.",
             )
 
         return plot_maps({"": self.mixing_}, shape)

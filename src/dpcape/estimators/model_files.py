@@ -43,15 +43,17 @@ def about_model(stored: NpzFile, path: str | Path) -> dict[str, Any]:
     about: dict[str, Any] = json.loads(str(stored["about"]))
     if about.get("format") != FORMAT:
         raise InvalidParameter(
-            f"{str(path)!r} must have the format {FORMAT!r}; got {about.get('format')!r}. Load it with the "
-            "dpcape version that wrote it."
+            repr(str(path)),
+            f"have the format {FORMAT!r}",
+            repr(about.get("format")),
+            "Load it with the dpcape version that wrote it.",
         )
     return about
 
 
 def _unrecognised(path: str | Path) -> InvalidParameter:
     return InvalidParameter(
-        f"{str(path)!r} must be a model written by save(); got an unrecognised format. Check the path."
+        repr(str(path)), "be a model written by save()", "an unrecognised format", "Check the path."
     )
 
 

@@ -207,8 +207,10 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         check_is_fitted(self, "guarantee_")
         if len(views) != len(self.widths_):
             raise InvalidParameter(
-                f"Views must be the {len(self.widths_)} that the model was fitted with; got {len(views)}. "
-                "Write transform(X, Y, Z)."
+                "Views",
+                f"be the {len(self.widths_)} that the model was fitted with",
+                len(views),
+                "Write transform(X, Y, Z).",
             )
         found = []
         for X, at in zip(views, self._places, strict=True):

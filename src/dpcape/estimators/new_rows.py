@@ -44,12 +44,10 @@ def checked_rows(model: TakesRows, X: ArrayLike, width: int, first: int) -> Floa
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".:")
         raise InvalidParameter(
-            f"{subject} must be a two-dimensional array of finite numbers; got invalid data ({reason}). {_PREPARE}"
+            subject, "be a two-dimensional array of finite numbers", f"invalid data ({reason})", _PREPARE
         ) from error
     if rows.shape[1] != width:
-        raise InvalidParameter(
-            f"{subject} must have the {width} columns the model was fitted with; got {rows.shape[1]}. {_PREPARE}"
-        )
+        raise InvalidParameter(subject, f"have the {width} columns the model was fitted with", rows.shape[1], _PREPARE)
     _warn_of_raw_units(model, rows)
     return rows
 
@@ -145,6 +143,8 @@ def check_names(given: Sequence[str], names: Sequence[str], *, subject: str) -> 
         wanted = repr(names[position]) if position < len(names) else "left out"
         got = repr(given[position]) if position < len(given) else "no more columns"
         raise InvalidParameter(
-            f"Column {position + 1} of {subject} must be {wanted}; got {got}. Put columns in "
-            "the order of feature_names_in_, or pass an array."
+            f"Column {position + 1} of {subject}",
+            f"be {wanted}",
+            got,
+            "Put columns in the order of feature_names_in_, or pass an array.",
         )

@@ -323,8 +323,10 @@ class PCA(SiteAdjusted, ScoringEstimator):
         given = np.asarray(scores, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.components_):
             raise InvalidParameter(
-                f"scores must have one column per component ({len(self.components_)}); got shape {given.shape}. "
-                "Pass what transform returns."
+                "scores",
+                f"have one column per component ({len(self.components_)})",
+                f"shape {given.shape}",
+                "Pass what transform returns.",
             )
         rows: FloatArray = given @ self.components_ + self.mean_
         return rows
@@ -349,10 +351,10 @@ class PCA(SiteAdjusted, ScoringEstimator):
         wanted = check_components(self.n_components, federation.n_features)
         values = checked_spectrum(spectrum, federation.n_features)
         if not is_number(failure) or not 0 < failure < 1:
-            raise InvalidParameter(f"failure must be strictly between 0 and 1; got {shown(failure)}. Try 0.05.")
+            raise InvalidParameter("failure", "be strictly between 0 and 1", shown(failure), "Try 0.05.")
         if wanted is None:
             raise InvalidParameter(
-                "n_components must be a whole number for expected_error; got 'auto'. Choose a number of components."
+                "n_components", "be a whole number for expected_error", "'auto'", "Choose a number of components."
             )
         shares = self._shares(federation)
         terms = federation.terms(self.epsilon, self.delta, shares)
@@ -373,8 +375,10 @@ class PCA(SiteAdjusted, ScoringEstimator):
         check_is_fitted(self, "guarantee_")
         if len(shape) != 2 or math.prod(shape) != self.components_.shape[1]:
             raise InvalidParameter(
-                f"shape must have one pixel per column ({self.components_.shape[1]}); got {tuple(shape)}. For "
-                "three-dimensional maps use dpcape.neuro.write_maps."
+                "shape",
+                f"have one pixel per column ({self.components_.shape[1]})",
+                tuple(shape),
+                "For three-dimensional maps use dpcape.neuro.write_maps.",
             )
         return plot_maps({"": self.components_.T}, shape, n_shown=min(8, len(self.components_)))
 

@@ -33,6 +33,8 @@ class ScoringEstimator(TransformerMixin, FederatedEstimator):  # type: ignore[mi
             Not used.
         """
         raise InvalidParameter(
-            f"{type(self).__name__}.fit_transform must not be used, because the sites' records are not here; got "
-            f"{type(X).__name__}. Write fit(federation), then transform(new_rows)."
+            f"{type(self).__name__}.fit_transform",
+            "not be used, because the sites' records are not here",
+            type(X).__name__,
+            "Write fit(federation), then transform(new_rows).",
         )

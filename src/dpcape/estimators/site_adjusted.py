@@ -66,8 +66,10 @@ class SiteAdjusted(FederatedEstimator):
     def _shares(self, federation: Federation) -> Sequence[float]:
         if self.adjust is not None and federation.weights:
             raise InvalidParameter(
-                f"weights of sites must be left out where {type(self).__name__} adjusts for sites, which counts every "
-                f"record once; got weights of {len(federation.weights)} sites. Remove them."
+                "weights of sites",
+                f"be left out where {type(self).__name__} adjusts for sites, which counts every record once",
+                f"weights of {len(federation.weights)} sites",
+                "Remove them.",
             )
         return super()._shares(federation)
 
@@ -89,7 +91,7 @@ class SiteAdjusted(FederatedEstimator):
         if site is None:
             return mean
         if self.adjust is None or not hasattr(self, "sites_"):
-            raise InvalidParameter("site must be left out where the model was not adjusted for sites; got a name.")
+            raise InvalidParameter("site", "be left out where the model was not adjusted for sites", "a name")
         if site not in self.sites_:
-            raise InvalidParameter(f"site must be one of {', '.join(self.sites_)}; got {site!r}. Leave it out.")
+            raise InvalidParameter("site", f"be one of {', '.join(self.sites_)}", repr(site), "Leave it out.")
         return np.asarray(self.site_means_[int(np.flatnonzero(self.sites_ == site)[0])])

@@ -192,8 +192,10 @@ class Summary(FederatedEstimator):
     def _shares(self, federation: Federation) -> Sequence[float]:
         if federation.weights:
             raise InvalidParameter(
-                "weights of sites must be left out for Summary, which counts every record once; got weights of "
-                f"{len(federation.weights)} sites. Remove them."
+                "weights of sites",
+                "be left out for Summary, which counts every record once",
+                f"weights of {len(federation.weights)} sites",
+                "Remove them.",
             )
         return super()._shares(federation)
 

@@ -264,18 +264,22 @@ class TopicModel(ScoringEstimator):
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
             raise InvalidParameter(
-                f"counts must be a two-dimensional array of finite numbers; got invalid data ({reason}). "
-                "Pass one row per document with the count of each word."
+                "counts",
+                "be a two-dimensional array of finite numbers",
+                f"invalid data ({reason})",
+                "Pass one row per document with the count of each word.",
             ) from error
         if checked.shape[1] != self.topics_.shape[1]:
             raise InvalidParameter(
-                f"counts must have one column for each of the model's {self.topics_.shape[1]} words; got "
-                f"{checked.shape[1]}. Use the sites' vocabulary."
+                "counts",
+                f"have one column for each of the model's {self.topics_.shape[1]} words",
+                checked.shape[1],
+                "Use the sites' vocabulary.",
             )
         check_names(names_of(counts), list(getattr(self, "feature_names_in_", [])), subject="counts")
         sparse = csr_array(checked)
         if not bool((sparse.data >= 0).all()):
-            raise InvalidParameter("counts must be nonnegative; got a negative entry. Pass the count of each word.")
+            raise InvalidParameter("counts", "be nonnegative", "a negative entry", "Pass the count of each word.")
         return sparse if issparse(checked) else checked
 
     def top_words(self, n_words: int = 10) -> list[list[tuple[str, float]]]:

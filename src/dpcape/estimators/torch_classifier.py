@@ -170,8 +170,10 @@ class TorchClassifier(FederatedEstimator):
         registered = module_of(self.module)
         if not isinstance(registered, TorchModule):
             raise InvalidParameter(
-                f"The module {self.module!r} must be a PyTorch module; got {type(registered).__name__}. "
-                "Register it with known_module."
+                f"The module {self.module!r}",
+                "be a PyTorch module",
+                type(registered).__name__,
+                "Register it with known_module.",
             )
         return registered.module(self.weights_, self.n_features_in_, len(self.classes_))
 

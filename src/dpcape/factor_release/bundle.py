@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed
 from dpcape.factor_release.recommended import LASSO_FRACTIONS, RIDGES, RecommendedModel, fit_recommended
 from dpcape.factor_release.subjects import Calibration, SubjectDraws
 
@@ -88,14 +88,11 @@ def fit_bundle(
         Lasso weights to try, as fractions (0 to 1) of the one at which the model equals the guide.
     """
     if bundle.response is None or bundle.fold is None or bundle.root is None:
-        raise InvalidParameter(
-            "The model cannot be fitted because the bundle has no responses. Ask the holder for a release "
-            "with responses."
+        raise Failed(
+            "The model cannot be fitted", "the bundle has no responses", "Ask the holder for a release with responses."
         )
     if bundle.guide is None or bundle.fold_guides is None:
-        raise InvalidParameter(
-            "The model cannot be fitted because guides.csv is missing. Ask the holder for the complete release."
-        )
+        raise Failed("The model cannot be fitted", "guides.csv is missing", "Ask the holder for the complete release.")
     model = fit_recommended(
         bundle.factors,
         bundle.response,

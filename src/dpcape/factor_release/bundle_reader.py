@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.factor_release.bundle import FORMAT, Bundle
 
 
@@ -31,8 +31,8 @@ def _numbers(table: dict[str, list[str]], prefix: str) -> FloatArray | None:
 def _required(table: dict[str, list[str]], prefix: str, name: str) -> FloatArray:
     values = _numbers(table, prefix)
     if values is None:
-        raise InvalidParameter(
-            f"{name} has no columns {prefix}_1, {prefix}_2, .... Ask the holder for the release again."
+        raise Failed(
+            f"{name} has no columns {prefix}_1, {prefix}_2, ...", remedy="Ask the holder for the release again."
         )
     return values
 
@@ -43,11 +43,11 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
     if manifest.get("format") != FORMAT:
         raise InvalidParameter(
-            f"The folder must be a {FORMAT!r}; got {manifest.get('format')!r}. Use the dpcape version that wrote it."
+            "The folder", f"be a {FORMAT!r}", repr(manifest.get("format")), "Use the dpcape version that wrote it."
         )
     training, test = _read_csv(root / "training.csv"), _read_csv(root / "test.csv")
     if "response" in test:
-        raise InvalidParameter("test.csv must not hold responses; got a response column. Remove the column.")
+        raise InvalidParameter("test.csv", "not hold responses", "a response column", "Remove the column.")
     has_response = "response" in training
     guides = _required(_read_csv(root / "guides.csv"), "factor", "guides.csv") if has_response else None
     draws_path = root / "draws.npz"

@@ -52,7 +52,7 @@ def choose_n_factors(
     """
     if not candidates:
         raise InvalidParameter(
-            "candidates must name at least one number of factors; got an empty list. Pass for example [5, 10]."
+            "candidates", "name at least one number of factors", "an empty list", "Pass for example [5, 10]."
         )
     errors: dict[int, float] = {}
     for n_factors in candidates:

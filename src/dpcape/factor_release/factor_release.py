@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
@@ -180,7 +180,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         test = np.empty((0, train.shape[1])) if X_test is None else as_table(X_test, "X_test")
         if test.shape[1] != train.shape[1]:
             raise InvalidParameter(
-                f"X_test must have the {train.shape[1]} features of X; got {test.shape[1]}. Pass the same features."
+                "X_test", f"have the {train.shape[1]} features of X", test.shape[1], "Pass the same features."
             )
         response = None if y is None else as_response(y, len(train), len(test))
         with_covariates = (covariates is not None, covariates_test is not None)
@@ -244,12 +244,12 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
     def _fitted_model(self) -> tuple[SubjectDraws, FloatArray, Calibration, RecommendedModel]:
         subjects = self._checked_subjects()
         if subjects.response is None or self._calibration is None or self.recommended_ is None:
-            raise InvalidParameter("There is no recommended model because fit() was called without y. Pass y to fit().")
+            raise Failed("There is no recommended model", "fit() was called without y", "Pass y to fit().")
         return subjects, subjects.response, self._calibration, self.recommended_
 
     def _checked_subjects(self) -> SubjectDraws:
         if not hasattr(self, "_subjects"):
-            raise InvalidParameter("The model is not fitted. Call fit() first.")
+            raise Failed("The model is not fitted", remedy="Call fit() first.")
         return self._subjects
 
     def predict(self) -> FloatArray:
@@ -280,13 +280,13 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
             "credible" for the predicted value over the draws, as in the paper; "predictive" for a new response.
         """
         if not 0 < level < 1:
-            raise InvalidParameter(f"level must be between 0 and 1; got {level}. Use for instance 0.95.")
+            raise InvalidParameter("level", "be between 0 and 1", level, "Use for instance 0.95.")
         if kind == "credible":
             return credible_interval(self.predict(), self._by_draw(), level)
         if kind == "predictive":
             variance = self._fitted_model()[3].cv_error
             return predictive_interval(self.predict(), self._by_draw(), level, error_variance=variance)
-        raise InvalidParameter(f'kind must be "credible" or "predictive"; got {kind!r}. Use one of them.')
+        raise InvalidParameter("kind", 'be "credible" or "predictive"', repr(kind), "Use one of them.")
 
     def test_error(self, y_test: ArrayLike, *, level: float = 0.95) -> TestError:
         """Return the test part's mean squared error and its interval over the draws; y_test is not kept."""
@@ -314,7 +314,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         table = as_table(X, "X")
         values = self._standardisation.apply(table)
         if np.isnan(values).any():
-            raise InvalidParameter("X must not have missing values in features used; got at least one. Impute them.")
+            raise InvalidParameter("X", "not have missing values in features used", "at least one", "Impute them.")
         return values, self._posterior.project(values, np.random.default_rng([self.seed_, n]))
 
     def update(
@@ -334,21 +334,17 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         values, draws = self._project(X)
         extra = as_covariates(covariates, len(values), "covariates")
         if (extra is None) != (subjects.covariates is None):
-            raise InvalidParameter(
-                "covariates must be given exactly if fit() got them; got the opposite. Follow fit()."
-            )
+            raise InvalidParameter("covariates", "be given exactly if fit() got them", "the opposite", "Follow fit().")
         if part == "test":
             if y is not None:
                 raise InvalidParameter(
-                    "y must be left out for test subjects; got responses. Leave it out: it would be released."
+                    "y", "be left out for test subjects", "responses", "Leave it out: it would be released."
                 )
             return self._set_subjects(subjects.with_test(values, draws, extra))
         if part != "training":
-            raise InvalidParameter(f'part must be "test" or "training"; got {part!r}. Use one of them.')
+            raise InvalidParameter("part", 'be "test" or "training"', repr(part), "Use one of them.")
         if (y is None) != (subjects.response is None):
-            raise InvalidParameter(
-                "y must be given exactly if fit() got it; got the opposite. Call update() like fit()."
-            )
+            raise InvalidParameter("y", "be given exactly if fit() got it", "the opposite", "Call update() like fit().")
         response = None if y is None else as_response(y, len(values), 0)
         return self._set_subjects(subjects.with_training(values, draws, response=response, covariates=extra))
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 
 FeaturePass = Callable[..., FloatArray]
 
@@ -86,11 +86,11 @@ def feature_pass(
 def kernel_named(name: str) -> FeaturePass:
     """Return the pass called ``name``: "numba", "lapack", or "auto" (numba where installed)."""
     if not isinstance(name, str) or name not in ("auto", "numba", "lapack"):
-        raise InvalidParameter(f'kernel must be "auto", "numba" or "lapack"; got {name!r}. Use "auto".')
+        raise InvalidParameter("kernel", 'be "auto", "numba" or "lapack"', repr(name), 'Use "auto".')
     installed = importlib.util.find_spec("numba") is not None
     if name == "numba" and not installed:
-        raise InvalidParameter(
-            "The package numba is not installed. Run: pip install 'dpcape[fast]', or use kernel=\"lapack\"."
+        raise Failed(
+            "The package numba is not installed", remedy="Run: pip install 'dpcape[fast]', or use kernel=\"lapack\"."
         )
     if name == "lapack" or not installed:
         return feature_pass

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed
 from dpcape.factor_release.gibbs_sampler import ChainState
 from dpcape.factor_release.markov_chain import KeptDraws, MarkovChain
 
@@ -55,9 +55,10 @@ def load_chain(chain: MarkovChain, path: str | os.PathLike[str]) -> MarkovChain:
         header = json.loads(str(stored["header"]))
         arrays = {name: stored[name] for name in stored.files if name != "header"}
     if header.get("format") != FORMAT or header.get("fingerprint") != fingerprint(chain):
-        raise InvalidParameter(
-            "The saved chain cannot be continued because it is of different data or settings. "
-            "Use a new checkpoint folder, or restore the former settings."
+        raise Failed(
+            "The saved chain cannot be continued",
+            "it is of different data or settings",
+            "Use a new checkpoint folder, or restore the former settings.",
         )
     chain.rng.bit_generator.state = header["generator"]
     chain.n_factors_trace = [int(k) for k in header["n_factors_trace"]]

@@ -24,7 +24,7 @@ class Standardisation:
         """Return the standardised features of further subjects."""
         if X.shape[1] != self.used.size:
             raise InvalidParameter(
-                f"X must have the {self.used.size} features of the fit; got {X.shape[1]}. Pass the same features."
+                "X", f"have the {self.used.size} features of the fit", X.shape[1], "Pass the same features."
             )
         return np.ascontiguousarray((X[:, self.used] - self.centre) / self.scale)
 
@@ -33,9 +33,9 @@ def as_table(X: ArrayLike, name: str) -> FloatArray:
     """Return a two-dimensional float array; missing values are allowed here, infinite ones are not."""
     table = _as_numbers(X, name)
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] == 0:
-        raise InvalidParameter(f"{name} must be a table of subjects by columns; got shape {table.shape}. Reshape it.")
+        raise InvalidParameter(name, "be a table of subjects by columns", f"shape {table.shape}", "Reshape it.")
     if np.isinf(table).any():
-        raise InvalidParameter(f"{name} must be finite; got infinite values. Remove or correct them.")
+        raise InvalidParameter(name, "be finite", "infinite values", "Remove or correct them.")
     return table
 
 
@@ -45,8 +45,10 @@ def _as_numbers(values: ArrayLike, name: str) -> FloatArray:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidParameter(
-            f"{name} must hold numbers; got {type(values).__name__} with entries of a different type. "
-            "Pass an array or a table of numbers."
+            name,
+            "hold numbers",
+            f"{type(values).__name__} with entries of a different type",
+            "Pass an array or a table of numbers.",
         ) from error
 
 
@@ -57,19 +59,21 @@ def standardise(X: FloatArray, missing: str) -> tuple[FloatArray, Standardisatio
     ``missing="drop"`` every feature that has one is left out.
     """
     if not isinstance(missing, str) or missing not in ("refuse", "drop"):
-        raise InvalidParameter(f'missing must be "refuse" or "drop"; got {missing!r}. Use one of them.')
+        raise InvalidParameter("missing", 'be "refuse" or "drop"', repr(missing), "Use one of them.")
     holes = np.isnan(X).any(axis=0)
     if holes.any() and missing == "refuse":
         raise InvalidParameter(
-            'X must not have missing values; got at least one. Impute them, or pass missing="drop" to leave those '
-            "features out."
+            "X",
+            "not have missing values",
+            "at least one",
+            'Impute them, or pass missing="drop" to leave those features out.',
         )
     filled = np.where(holes, 0.0, X) if holes.any() else X
     centre, scale = filled.mean(axis=0), filled.std(axis=0)
     # Equal numbers can have a tiny rounding spread around their mean.
     used = ~holes & (scale > 1e-10 * np.maximum(np.abs(centre), np.finfo(float).tiny))
     if not used.any():
-        raise InvalidParameter("X must have at least one complete feature that varies; got 0. Check the table.")
+        raise InvalidParameter("X", "have at least one complete feature that varies", "0", "Check the table.")
     rule = Standardisation(used, centre[used], scale[used])
     return rule.apply(X), rule
 
@@ -79,13 +83,17 @@ def as_response(y: ArrayLike, n_train: int, n_test: int) -> FloatArray:
     response = _as_numbers(y, "y")
     if n_test and response.shape == (n_train + n_test,):
         raise InvalidParameter(
-            f"y must hold responses of the {n_train} training subjects only; got {response.size} values. "
-            "Leave the test subjects' responses out: they are not to be released."
+            "y",
+            f"hold responses of the {n_train} training subjects only",
+            f"{response.size} values",
+            "Leave the test subjects' responses out: they are not to be released.",
         )
     if response.shape != (n_train,) or not np.isfinite(response).all():
         raise InvalidParameter(
-            f"y must be {n_train} finite numbers, one per training subject; got shape {response.shape}. "
-            "Remove subjects without a response, or put them in the test part."
+            "y",
+            f"be {n_train} finite numbers, one per training subject",
+            f"shape {response.shape}",
+            "Remove subjects without a response, or put them in the test part.",
         )
     return response
 
@@ -98,8 +106,10 @@ def as_covariates(covariates: ArrayLike | None, n: int, name: str) -> FloatArray
     table = as_table(raw[:, None] if raw.ndim == 1 else raw, name)
     if len(table) != n or np.isnan(table).any():
         raise InvalidParameter(
-            f"{name} must have {n} rows, one per subject, without missing values; got {len(table)} rows. "
-            "Align the rows and fill the gaps."
+            name,
+            f"have {n} rows, one per subject, without missing values",
+            f"{len(table)} rows",
+            "Align the rows and fill the gaps.",
         )
     return table
 
@@ -108,34 +118,31 @@ def check_n_factors(n_factors: object, n: int, n_features: int) -> None:
     """Refuse a number of factors that the data cannot identify."""
     if isinstance(n_factors, str) and n_factors == "adaptive":
         if n < 4:
-            raise InvalidParameter(f"X must have at least 4 subjects; got {n}. Collect more.")
+            raise InvalidParameter("X", "have at least 4 subjects", n, "Collect more.")
         return
     if isinstance(n_factors, bool) or not isinstance(n_factors, int | np.integer) or n_factors < 1:
-        raise InvalidParameter(
-            f'n_factors must be a positive whole number or "adaptive"; got {n_factors!r}. Choose one.'
-        )
+        raise InvalidParameter("n_factors", 'be a positive whole number or "adaptive"', repr(n_factors), "Choose one.")
     if n_factors >= n:
         raise InvalidParameter(
-            f"n_factors must be smaller than the number of subjects, {n}; got {n_factors}. Use fewer factors."
+            "n_factors", f"be smaller than the number of subjects, {n}", n_factors, "Use fewer factors."
         )
     if n_factors > n_features:
         raise InvalidParameter(
-            f"n_factors must not exceed the number of varying features, {n_features}; got {n_factors}. "
-            "Use fewer factors."
+            "n_factors", f"not exceed the number of varying features, {n_features}", n_factors, "Use fewer factors."
         )
 
 
 def check_whole(value: object, name: str, *, least: int) -> None:
     """Refuse anything but a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}. Pass an int.")
+        raise InvalidParameter(name, f"be a whole number of at least {least}", repr(value), "Pass an int.")
 
 
 def check_settings(settings: Mapping[str, object]) -> None:
     """Refuse settings of the sampler that have no meaning."""
     if not isinstance(settings["prior"], str) or settings["prior"] not in ("multiplicative", "independent"):
         raise InvalidParameter(
-            f'prior must be "multiplicative" or "independent"; got {settings["prior"]!r}. Use one of them.'
+            "prior", 'be "multiplicative" or "independent"', repr(settings["prior"]), "Use one of them."
         )
     least = {"n_burn_in": 0, "n_draws": 4, "thin": 1, "n_chains": 1, "checkpoint_every": 1, "n_folds": 2}
     for name, number in least.items():
@@ -148,8 +155,10 @@ def check_not_released(released: bool) -> None:
     """Refuse to add subjects to what a third party has already."""
     if released:
         raise InvalidParameter(
-            "Subjects must be added before release(); got a model that is released. A second release shows the people "
-            "who were added. Release other people in a study of their own."
+            "Subjects",
+            "be added before release()",
+            "a model that is released",
+            "A second release shows the people who were added. Release other people in a study of their own.",
         )
 
 
@@ -157,9 +166,9 @@ def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tup
     """Refuse too few training subjects, and covariates of one part only."""
     if n_train < 2 * n_folds:
         raise InvalidParameter(
-            f"X must have at least {2 * n_folds} training subjects for {n_folds} folds; got {n_train}. Use fewer folds."
+            "X", f"have at least {2 * n_folds} training subjects for {n_folds} folds", n_train, "Use fewer folds."
         )
     if n_test and with_covariates[0] != with_covariates[1]:
         raise InvalidParameter(
-            "covariates must be given for both parts or for neither; got one of them. Pass the other too."
+            "covariates", "be given for both parts or for neither", "one of them", "Pass the other too."
         )

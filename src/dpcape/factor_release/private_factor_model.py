@@ -148,7 +148,7 @@ class PrivateFactorModel(FederatedEstimator):
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != others.size:
             raise InvalidParameter(
-                f"X must have the other {others.size} columns; got shape {rows.shape}. Leave out the predicted column."
+                "X", f"have the other {others.size} columns", f"shape {rows.shape}", "Leave out the predicted column."
             )
         factors = _factors(rows, self.loadings_[:, others], self.residual_variance_[others])
         return np.asarray(factors @ self.loadings_[:, column])

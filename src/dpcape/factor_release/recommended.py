@@ -206,7 +206,7 @@ def fit_recommended(
 ) -> RecommendedModel:
     """Choose the ridge and lasso weights by cross-validation, then fit on all training subjects."""
     if min(ridges) <= 0:
-        raise InvalidParameter(f"ridges must be positive; got {min(ridges)}. Leave it out.")
+        raise InvalidParameter("ridges", "be positive", min(ridges), "Leave it out.")
     errors = cross_validated_errors(
         factors, response, covariates=covariates, root=root, fold=fold, fold_guides=fold_guides,
         ridges=ridges, fractions=fractions,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from dpcape.core.enclosed import Enclosure
-from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError, SiteLost
 from dpcape.core.facts import PublicFacts
 from dpcape.core.messages import (
     Agreed,
@@ -139,18 +139,20 @@ class Federation:
         """Refuse arguments that are not a transport, a protocol and weights."""
         if not isinstance(sites, Transport):
             raise InvalidParameter(
-                f"sites must be a transport; got {_named(sites)}. "
-                "Write Federation(in_process({name: records, ...}), protocol=...)."
+                "sites",
+                "be a transport",
+                _named(sites),
+                "Write Federation(in_process({name: records, ...}), protocol=...).",
             )
         if not isinstance(protocol, Protocol):
             raise InvalidParameter(
-                f"protocol must be a protocol instance; got {_named(protocol)}. "
-                "Write for example protocol=Cape(n_colluding=1)."
+                "protocol",
+                "be a protocol instance",
+                _named(protocol),
+                "Write for example protocol=Cape(n_colluding=1).",
             )
         if weights is not None and not isinstance(weights, Mapping):
-            raise InvalidParameter(
-                f"weights must map each site to a number; got {_named(weights)}. Write {{site: weight}}."
-            )
+            raise InvalidParameter("weights", "map each site to a number", _named(weights), "Write {site: weight}.")
 
     @property
     def n_records(self) -> int:
@@ -194,9 +196,10 @@ class Federation:
         replies, missing = line.ask({site: kind(terms=terms, heads=self._heads_for(site)) for site in terms.sites})
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
-                f"The study did not start because only {len(replies)} of {terms.settings.minimum_sites} required sites "
-                f"agreed to it (missing: {', '.join(missing)}). Nothing was charged. Start the missing sites, then try "
-                "again."
+                "The study did not start",
+                f"only {len(replies)} of {terms.settings.minimum_sites} required sites agreed to it (missing: "
+                f"{', '.join(missing)})",
+                "Nothing was charged. Start the missing sites, then try again.",
             )
         line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed | Reopened)}
         begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
@@ -247,8 +250,7 @@ class Federation:
         """
         if not hasattr(estimator, "plan"):
             raise InvalidParameter(
-                f"The argument of plan() must be an analysis; got {_named(estimator)}. Write for example "
-                "plan(PCA(...))."
+                "The argument of plan()", "be an analysis", _named(estimator), "Write for example plan(PCA(...))."
             )
         return estimator.plan(self, declared=declared)
 
@@ -271,15 +273,15 @@ class Federation:
         replies, missing = line.ask(messages)
         if missing:
             raise SiteLost(
-                f"The federation was not formed because {', '.join(missing)} did not answer. Start the missing sites, "
-                "then try again."
+                "The federation was not formed",
+                f"{', '.join(missing)} did not answer",
+                "Start the missing sites, then try again.",
             )
         described: dict[str, Described] = {}
         for name, reply in replies.items():
             if not isinstance(reply, Described):
-                raise ProtocolError(
-                    f"{name} must describe its records; got {type(reply).__name__}. "
-                    "Install the same dpcape version everywhere."
+                raise InvalidMessage(
+                    name, "describe its records", type(reply).__name__, "Install the same dpcape version everywhere."
                 )
             described[name] = reply
         return described
@@ -288,16 +290,19 @@ class Federation:
         """Ask the noise dealer to describe itself: a result must state if its noise is replayable or readable."""
         name = self._transport.dealer
         if name is None:
-            raise ProtocolError(
-                "Dealer must have a transport with a noise dealer; got a transport without one. Use in_process(), or "
-                "choose Cape."
+            raise InvalidMessage(
+                "Dealer",
+                "have a transport with a noise dealer",
+                "a transport without one",
+                "Use in_process(), or choose Cape.",
             )
         replies, _ = SiteMessenger(self._transport, "", {}, self._deadline).ask({name: Describe()})
         reply = replies.get(name)
         if not isinstance(reply, DealerDescribed):
             raise ProtocolError(
-                f"The federation was not formed because the noise dealer {name} did not answer. Nothing was charged. "
-                "Start it, then try again."
+                "The federation was not formed",
+                f"the noise dealer {name} did not answer",
+                "Nothing was charged. Start it, then try again.",
             )
         return {name: reply}
 
@@ -324,9 +329,10 @@ def _common_facts(described: Mapping[str, Described]) -> PublicFacts:
                 if getattr(other, entry.name) != getattr(first, entry.name)
             )
             raise InvalidParameter(
-                f"{field} must be the same at all sites; got {_short(getattr(first, field))} at {names[0]} and "
-                f"{_short(getattr(other, field))} at {name}. "
-                f"{_REMEDIES.get(field, 'Prepare the records in the same way.')}"
+                field,
+                "be the same at all sites",
+                f"{_short(getattr(first, field))} at {names[0]} and {_short(getattr(other, field))} at {name}",
+                _REMEDIES.get(field, "Prepare the records in the same way."),
             )
     return first
 
@@ -343,9 +349,7 @@ def _named(value: object) -> str:
 
 def _as_shares(shares: object) -> tuple[float, ...]:
     if isinstance(shares, str) or not isinstance(shares, Sequence | np.ndarray):
-        raise InvalidParameter(
-            f"shares must be a list of numbers, one per release; got {_short(shares)}. Write (1.0,)."
-        )
+        raise InvalidParameter("shares", "be a list of numbers, one per release", _short(shares), "Write (1.0,).")
     return tuple(_as_float("each of shares", share) for share in shares)
 
 
@@ -356,13 +360,15 @@ def _as_floats(values: Mapping[str, object]) -> dict[str, float]:
 def _as_delta(value: object) -> float:
     if isinstance(value, Mapping):
         raise InvalidParameter(
-            "delta must be one number for all sites; got one per site. Restate them with "
-            "dpcape.core.privacy.at_one_delta."
+            "delta",
+            "be one number for all sites",
+            "one per site",
+            "Restate them with dpcape.core.privacy.at_one_delta.",
         )
     return _as_float("delta", value)
 
 
 def _as_float(subject: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidParameter(f"{subject} must be a number; got {_short(value)}. Write for example 0.5.")
+        raise InvalidParameter(subject, "be a number", _short(value), "Write for example 0.5.")
     return float(value)

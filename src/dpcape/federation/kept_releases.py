@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from dpcape.core.enclosed import Enclosure
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import Failed, InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.files import sync_folder, write_private
 from dpcape.core.messages import Array, Request
 from dpcape.core.privacy.terms import Terms
@@ -68,12 +68,13 @@ class KeptRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Return the release, if it is of what ``request`` asks for now."""
         if self.statistic != request.statistic or not _same(self.public, request.public):
             raise ProtocolError(
-                f"The kept release {self.number + 1} was not used because it is of something else than the analysis "
-                "asks for now. Use the parameters, the random_state and the dpcape version of the run."
+                f"The kept release {self.number + 1} was not used",
+                "it is of something else than the analysis asks for now",
+                "Use the parameters, the random_state and the dpcape version of the run.",
             )
         total = self.total.decode()
         if total.dtype != np.int64 or total.shape != (size,):
-            raise ProtocolError(f"a kept release must hold {size} whole numbers; got shape {total.shape}.")
+            raise InvalidMessage("a kept release", f"hold {size} whole numbers", f"shape {total.shape}")
         return Outcome(total=total.astype(np.int64), survivors=self.survivors)
 
 
@@ -106,9 +107,10 @@ class KeptReleases:
             opened: KeptAllowance = _unsealed(path, KeptAllowance)
             return opened
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise InvalidParameter(
-                f"The releases in {str(self.folder)!r} cannot be used because {_ALLOWANCE} is damaged "
-                f"({type(error).__name__}). Restore the folder from a backup, or start a new run with --again."
+            raise Failed(
+                f"The releases in {str(self.folder)!r} cannot be used",
+                f"{_ALLOWANCE} is damaged ({type(error).__name__})",
+                "Restore the folder from a backup, or start a new run with --again.",
             ) from error
 
     def keep(self, release: KeptRelease) -> None:
@@ -141,10 +143,12 @@ class KeptReleases:
             here = here.parent
         free = shutil.disk_usage(here).free
         if free < needed:
-            raise InvalidParameter(
-                f"The release was not begun because the disk of {str(self.folder)!r} has {free // 2**20} MB left and "
-                f"{math.ceil(needed / 2**20)} MB may be needed. Nothing was charged for it. Free some space, then run "
-                "again; a run that was charged before goes on with --resume."
+            raise Failed(
+                "The release was not begun",
+                f"the disk of {str(self.folder)!r} has {free // 2**20} MB left and {math.ceil(needed / 2**20)} MB "
+                "may be needed",
+                "Nothing was charged for it. Free some space, then run again; a run that was charged before goes on "
+                "with --resume.",
             )
 
 
@@ -169,7 +173,9 @@ def same_terms(kept: Terms, asked: Terms) -> Terms:
     if not close or msgspec.structs.replace(asked, allowance=kept.allowance, shares=kept.shares) != kept:
         raise InvalidParameter(
             "The kept releases were not used because they were made under other terms: sites, sizes, epsilon, delta, "
-            "protocol and number of releases must be those of the run. Use its parameters."
+            "protocol and number of releases",
+            "be those of the run",
+            remedy="Use its parameters.",
         )
     return kept
 

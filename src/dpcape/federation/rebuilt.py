@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import Failed, ProtocolError
 from dpcape.core.messages import Describe, Request, decode_to_site, kept_description
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.protocols.protocol import Outcome
@@ -34,7 +34,7 @@ class RebuiltFederation(Federation):
         kept = KeptReleases(folder)
         opened = kept.allowance()
         if opened is None:
-            raise InvalidParameter(f"{str(folder)!r} holds no kept releases. Name a run's folder 'releases'.")
+            raise Failed(f"{str(folder)!r} holds no kept releases", remedy="Name a run's folder 'releases'.")
         self._allowance = opened
         super().__init__(
             _Remembered(opened.described, opened.dealers),
@@ -102,5 +102,5 @@ class _Remembered(Transport):
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
-            raise ProtocolError("The message was not sent because the sites are known from kept releases only.")
+            raise ProtocolError("The message was not sent", "the sites are known from kept releases only")
         return {name: self._described[name] for name in messages_by_site}, ()

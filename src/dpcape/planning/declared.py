@@ -58,16 +58,19 @@ class Declared:
         own = np.array(self.values, dtype=np.float64)
         if own.size > size or not (own >= 0).all() or (np.diff(own) > 0).any() or not 0 < own.sum() <= 1 + 1e-9:
             raise InvalidParameter(
-                f"eigenvalues must be at most {size} nonnegative numbers in descending order that add up to at most 1 "
-                f"(the squared bound); got {own.size} numbers. Check their order and sum."
+                "eigenvalues",
+                f"be at most {size} nonnegative numbers in descending order that add up to at most 1 (the squared "
+                "bound)",
+                f"{own.size} numbers",
+                "Check their order and sum.",
             )
         return np.concatenate([own, np.zeros(size - own.size)])
 
     def _check(self) -> None:
         if self.shape not in SHAPES:
-            raise InvalidParameter(f"shape must be one of {', '.join(SHAPES)}; got {self.shape!r}.")
+            raise InvalidParameter("shape", f"be one of {', '.join(SHAPES)}", repr(self.shape))
         if not 0 < self.energy <= 1:
-            raise InvalidParameter(f"energy must be above 0 and at most 1; got {self.energy!r}.")
+            raise InvalidParameter("energy", "be above 0 and at most 1", repr(self.energy))
         largest = 1.0 if self.shape == "geometric" else 10.0
         if self.shape != "flat" and not 0 < self.decay <= largest:
-            raise InvalidParameter(f"decay must be above 0 and at most {largest:g} here; got {self.decay!r}.")
+            raise InvalidParameter("decay", f"be above 0 and at most {largest:g} here", repr(self.decay))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.privacy.terms import Terms
@@ -146,8 +146,9 @@ class StudyPlan:
 
     def _required_measure(self) -> Measure:
         if self.measure is None:
-            raise InvalidParameter(
-                f"There is no formula for the expected error of {self.analysis}. Fit it to synthetic records instead."
+            raise Failed(
+                f"There is no formula for the expected error of {self.analysis}",
+                remedy="Fit it to synthetic records instead.",
             )
         return self.measure
 
@@ -204,7 +205,7 @@ def plan_estimator(federation: Federation, estimator: Estimator, declared: Decla
     """Return the plan of fitting ``estimator``, which is not changed; no site receives a request."""
     if declared is not None and not isinstance(declared, Declared):
         raise InvalidParameter(
-            f"declared must be a Declared; got {type(declared).__name__}. Write Declared(energy=0.5), for example."
+            "declared", "be a Declared", type(declared).__name__, "Write Declared(energy=0.5), for example."
         )
     analysis = estimator.analysis
     planned = rehearsed(federation, estimator) if analysis is None else _described(federation, estimator, analysis)

@@ -211,7 +211,7 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
     what is lost is the noise of the averaged rounds in every coefficient.
     """
     if not 0 < declared.explained < 1:
-        raise InvalidParameter(f"explained must be strictly between 0 and 1; got {declared.explained!r}. Try 0.5.")
+        raise InvalidParameter("explained", "be strictly between 0 and 1", repr(declared.explained), "Try 0.5.")
     classes = facts.classes is not None
     variance = declared.explained * (1.0 if classes else 1 / 3)
     n_coefficients = facts.n_features + (1 if options.get("fit_intercept", True) else 0)
@@ -250,7 +250,7 @@ def checked_components(n_components: object, largest: int) -> int:
     """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
         raise InvalidParameter(
-            f"n_components must be a whole number from 1 to {largest} for an expected error; got {n_components!r}."
+            "n_components", f"be a whole number from 1 to {largest} for an expected error", repr(n_components)
         )
     return n_components
 

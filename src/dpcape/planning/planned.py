@@ -193,8 +193,9 @@ def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], optio
     if any(width < 1 for width in widths) or any(not SMALLEST_BOUND <= bound <= LARGEST_BOUND for bound in bounds):
         given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
         raise InvalidParameter(
-            f"features must be positive, and bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
-            f"got features {given[0]} and bound {given[1]}."
+            "features",
+            f"be positive, and bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}",
+            f"features {given[0]} and bound {given[1]}",
         )
     analysis, chosen = variants()[variant]
     kind, unit = analysis.records, chosen.unit
@@ -221,13 +222,13 @@ def start_of(analysis: Analysis, variant: Variant) -> dict[str, object]:
 def options_of(variant: str, given: Options) -> dict[str, object]:
     """Return a variant's options with the given values; refuse unknown names and invalid values."""
     if variant not in variants():
-        raise InvalidParameter(f"analysis must be one of {', '.join(variants())}; got {variant!r}.")
+        raise InvalidParameter("analysis", f"be one of {', '.join(variants())}", repr(variant))
     analysis, chosen = variants()[variant]
     options = start_of(analysis, chosen)
     for name, value in given.items():
         if name not in options:
             wanted = f"one of {', '.join(options)}" if options else "left out"
-            raise InvalidParameter(f"A parameter of {variant} must be {wanted}; got {name!r}.")
+            raise InvalidParameter(f"A parameter of {variant}", f"be {wanted}", repr(name))
         options[name] = _checked(analysis.parameter(name), value)
     return options
 
@@ -251,17 +252,17 @@ def _checked(parameter: Parameter, value: object) -> object:
         return None
     if parameter.kind == FLAG:
         if not isinstance(value, bool):
-            raise InvalidParameter(f"{name} must be true or false; got {value!r}.")
+            raise InvalidParameter(name, "be true or false", repr(value))
         return value
     if parameter.kind == WHOLE:
         least = least_asked(parameter)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InvalidParameter(f"{name} must be a whole number of at least {least}; got {value!r}.")
+            raise InvalidParameter(name, f"be a whole number of at least {least}", repr(value))
         return value
     if value == 0 and not isinstance(value, bool) and parameter.refuse is not None:
         # The parameter's own check decides whether zero is valid.
         return 0.0
     # Negated, because NaN compares false: this way NaN is refused.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InvalidParameter(f"{name} must be a positive number; got {value!r}.")
+        raise InvalidParameter(name, "be a positive number", repr(value))
     return value

@@ -90,7 +90,9 @@ class _Declared(Transport):
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:
         if not all(isinstance(decode_to_site(data)[1], Describe) for data in messages_by_site.values()):
-            raise ProtocolError("Simulated sites answer only requests for their description. Use a real federation.")
+            raise ProtocolError(
+                "Simulated sites answer only requests for their description", remedy="Use a real federation."
+            )
         return {name: encode(self._described(name)) for name in messages_by_site}, ()
 
     def _described(self, name: str) -> Described:

@@ -182,7 +182,7 @@ class AccountedScales(TypedDict):
 def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
     """Return the sizes of sites that share ``n_records`` as evenly as possible."""
     if n_sites < 1 or n_records < n_sites:
-        raise InvalidParameter(f"records must be at least one per site; got {n_records} records for {n_sites} sites.")
+        raise InvalidParameter("records", "be at least one per site", f"{n_records} records for {n_sites} sites")
     small, more = divmod(n_records, n_sites)
     digits = len(str(n_sites))
     return {f"site-{index + 1:0{digits}}": small + (index < more) for index in range(n_sites)}
@@ -306,14 +306,15 @@ def account(
     """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):
         raise InvalidParameter(
-            "sensitivity must be positive, and own_scale and shared_scale nonnegative; "
-            f"got {sensitivity!r}, {own_scale!r} and {shared_scale!r}."
+            "sensitivity",
+            "be positive, and own_scale and shared_scale nonnegative",
+            f"{sensitivity!r}, {own_scale!r} and {shared_scale!r}",
         )
     protocol.settings(n_sites)
     own, shared = np.full(n_sites, float(own_scale)), np.full(n_sites, float(shared_scale))
     if shared_scale > 0 and not protocol.shares_noise:
         raise InvalidParameter(
-            f"shared_scale must be 0 for {protocol.name}, which has no cancelling noise; got {shared_scale!r}."
+            "shared_scale", f"be 0 for {protocol.name}, which has no cancelling noise", repr(shared_scale)
         )
     exposure = float(np.max(worst_exposures(protocol, own, shared)))
     mu = sensitivity * exposure

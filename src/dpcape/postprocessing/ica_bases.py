@@ -32,7 +32,7 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
     """
     if len(shape) != len(n_cosines) or any(not 1 <= few <= side for side, few in zip(shape, n_cosines, strict=False)):
         raise InvalidParameter(
-            f"n_cosines must be one number per side, from 1 to its length; got {tuple(n_cosines)} for {tuple(shape)}."
+            "n_cosines", "be one number per side, from 1 to its length", f"{tuple(n_cosines)} for {tuple(shape)}"
         )
     full: FloatArray = np.ones((1, 1))
     for side, few in zip(shape, n_cosines, strict=True):
@@ -41,8 +41,10 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
         return full
     if mask.shape != tuple(shape) or int(mask.sum()) < full.shape[1]:
         raise InvalidParameter(
-            f"mask must have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside; "
-            f"got shape {mask.shape} and {int(mask.sum())} voxels. Use fewer cosines or another mask."
+            "mask",
+            f"have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside",
+            f"shape {mask.shape} and {int(mask.sum())} voxels",
+            "Use fewer cosines or another mask.",
         )
     orthonormal: FloatArray = np.linalg.qr(full[mask.ravel()])[0]
     return orthonormal

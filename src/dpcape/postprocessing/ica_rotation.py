@@ -40,7 +40,7 @@ def rotate(tensor: FloatArray, n: int, *, kurtosis: str = "positive", n_starts: 
         Number of starting rotations, which are fixed, not random; the best result is returned.
     """
     if kurtosis not in CONTRASTS:
-        raise InvalidParameter(f"kurtosis must be one of {', '.join(CONTRASTS)}; got {kurtosis!r}.")
+        raise InvalidParameter("kurtosis", f"be one of {', '.join(CONTRASTS)}", repr(kurtosis))
     sign = -1.0 if kurtosis == "negative" else 1.0
     pairs = unpack4(sign * traceless4(tensor, n), n)
     share = _mean_share(n) if kurtosis == "mixed" else None

@@ -185,7 +185,7 @@ def views(
     given: tuple[object, ...] = (X, Y, *more)
     n_views = len(given)
     if n_views > MOST_VIEWS:
-        raise InvalidParameter(f"views must be at most {MOST_VIEWS}; got {n_views}. Stack some of them.")
+        raise InvalidParameter("views", f"be at most {MOST_VIEWS}", n_views, "Stack some of them.")
     options = zip(
         (
             None if bound is None else checked_bound(bound, subject="each of bounds")
@@ -266,8 +266,10 @@ def labelled(
     """
     if (response is None) == (classes is None):
         raise InvalidParameter(
-            f"Either response or classes must be given; got {'neither' if response is None else 'both'}. "
-            "Use response=(low, high) for numbers and classes=[...] for labels."
+            "Either response or classes",
+            "be given",
+            "neither" if response is None else "both",
+            "Use response=(low, high) for numbers and classes=[...] for labels.",
         )
     ranges = described(schema, ranges)
     recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid, precision), response, classes, outside)

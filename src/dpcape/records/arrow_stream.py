@@ -196,7 +196,7 @@ def _settled(stamp: Stamp | None) -> Stamp | None:
 def _target(schema: pa.Schema, name: object, is_text: bool) -> dict[str, bool]:
     if not isinstance(name, str):
         raise InvalidParameter(
-            f"y must be the name of a column where X is a stream; got {type(name).__name__}. Write y='outcome'."
+            "y", "be the name of a column where X is a stream", type(name).__name__, "Write y='outcome'."
         )
     selected(schema.names, Columns((name,), 1), subject="the stream")
     return {name: is_text}
@@ -204,7 +204,7 @@ def _target(schema: pa.Schema, name: object, is_text: bool) -> dict[str, bool]:
 
 def _check_names(schema: pa.Schema) -> None:
     if len(set(schema.names)) != len(schema.names):
-        raise InvalidParameter("Column names of the stream must be unique; got duplicates. Rename them.")
+        raise InvalidParameter("Column names of the stream", "be unique", "duplicates", "Rename them.")
 
 
 class _Source:
@@ -258,8 +258,10 @@ class _Batches(_Source):
         for batch in self._checked():
             return batch.schema
         raise InvalidParameter(
-            "X must have at least one row and one column; got a stream without batches. Leave a site without records "
-            "out of the federation."
+            "X",
+            "have at least one row and one column",
+            "a stream without batches",
+            "Leave a site without records out of the federation.",
         )
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -275,8 +277,10 @@ class _Batches(_Source):
         for batch in self.open():
             if not isinstance(batch, kind):
                 raise InvalidParameter(
-                    f"A stream must give record batches of pyarrow; got {type(batch).__name__}. Convert each part with "
-                    "pyarrow.RecordBatch.from_pandas or from_pydict."
+                    "A stream",
+                    "give record batches of pyarrow",
+                    type(batch).__name__,
+                    "Convert each part with pyarrow.RecordBatch.from_pandas or from_pydict.",
                 )
             yield batch
 
@@ -287,8 +291,10 @@ def _source(data: object) -> _Source:
         return _Dataset(data)
     if hasattr(data, "read_next_batch") or (isinstance(data, Iterable) and iter(data) is data):
         raise InvalidParameter(
-            f"A stream must be readable again, once for every release; got {type(data).__name__}, which can be read "
-            "once. Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...)."
+            "A stream",
+            "be readable again, once for every release",
+            f"{type(data).__name__}, which can be read once",
+            "Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...).",
         )
     if hasattr(type(data), "__arrow_c_stream__"):
         reader = import_module("pyarrow").RecordBatchReader

@@ -64,8 +64,10 @@ def checked_bound(bound: object, *, subject: str = "bound") -> float:
     number = isinstance(bound, Real) and not isinstance(bound, bool)
     if not number or not SMALLEST_BOUND <= bound <= LARGEST_BOUND:  # type: ignore[operator]  # a number by now
         raise InvalidParameter(
-            f"{subject} must be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}; "
-            f"got {bound!r}. Choose it from public knowledge, never from the records."
+            subject,
+            f"be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}",
+            repr(bound),
+            "Choose it from public knowledge, never from the records.",
         )
     return float(bound)  # type: ignore[arg-type]  # a number by now
 
@@ -133,15 +135,19 @@ def is_single(precision: str | None, holds_single: bool, bound: float, n_columns
     """
     if precision not in (None, "single", "double"):
         raise InvalidParameter(
-            f"precision must be 'single', 'double' or None; got {precision!r}. Leave it out to sum in the precision of "
-            "the array."
+            "precision",
+            "be 'single', 'double' or None",
+            repr(precision),
+            "Leave it out to sum in the precision of the array.",
         )
     least, most = _SINGLE_BOUNDS
     usable = least <= bound <= most and n_columns <= _SINGLE_COLUMNS
     if precision == "single" and not usable:
         raise InvalidParameter(
-            f"precision must be 'double' for bounds outside {least:.2g} to {most:.2g} and for more than "
-            f"{_SINGLE_COLUMNS} columns; got 'single'. Change the units of the columns, or leave precision out."
+            "precision",
+            f"be 'double' for bounds outside {least:.2g} to {most:.2g} and for more than {_SINGLE_COLUMNS} columns",
+            "'single'",
+            "Change the units of the columns, or leave precision out.",
         )
     return usable and (precision == "single" or (precision is None and holds_single))
 

@@ -45,8 +45,10 @@ class Counts:
         self.shape: tuple[int, int] = (self._counts.shape[0], self._counts.shape[1])
         if 0 in self.shape:
             raise InvalidParameter(
-                f"counts must have at least one document and one word; got shape {self.shape}. "
-                "Leave a site without documents out of the federation."
+                "counts",
+                "have at least one document and one word",
+                f"shape {self.shape}",
+                "Leave a site without documents out of the federation.",
             )
         given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
         self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
@@ -88,15 +90,17 @@ def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
     """Return our own row-format array; it shares the caller's numbers if they are in that format."""
     if data.ndim != 2 or data.dtype.kind not in NUMERIC_KINDS:
         raise InvalidParameter(
-            f"counts must be a two-dimensional array of numbers; got shape {data.shape} of {kind_of(data)}. "
-            "Give one row per document and one column per word."
+            "counts",
+            "be a two-dimensional array of numbers",
+            f"shape {data.shape} of {kind_of(data)}",
+            "Give one row per document and one column per word.",
         )
     counts: csr_array[Any, tuple[int, int]] = csr_array(data)
     try:
         counts.check_format(full_check=True)
     except ValueError as error:
         raise InvalidParameter(
-            "counts must be a well-formed sparse array; got indices that do not fit. Build it again from the counts."
+            "counts", "be a well-formed sparse array", "indices that do not fit", "Build it again from the counts."
         ) from error
     return counts
 
@@ -112,6 +116,8 @@ def _check_counts(numbers: FloatArray) -> None:
     """Refuse entries that are not counts; the message gives neither position nor value."""
     if not bool(_are_counts(numbers).all()):
         raise InvalidParameter(
-            "counts must be whole numbers from 0 to 2147483647; got at least one other (not shown: counts are "
-            "private). Pass how often each word occurs, not weights or frequencies."
+            "counts",
+            "be whole numbers from 0 to 2147483647",
+            "at least one other (not shown: counts are private)",
+            "Pass how often each word occurs, not weights or frequencies.",
         )

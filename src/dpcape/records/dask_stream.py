@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from dpcape.core._version import __version__
-from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, ProtocolError
 from dpcape.records.arrow_stream import stream_columns
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe
@@ -102,8 +102,9 @@ class DaskStream(Stream):
             for at, entry in enumerate(found, start):
                 if entry.version != __version__:
                     raise ProtocolError(
-                        "The computation was refused because workers of the site's Dask cluster have another version "
-                        "of dpcape. Install the same one there."
+                        "The computation was refused",
+                        "workers of the site's Dask cluster have another version of dpcape",
+                        "Install the same one there.",
                     )
                 self._confirm(at, entry.checksum)
                 yield entry
@@ -121,8 +122,8 @@ class DaskStream(Stream):
             # The reason may hold values: it stays here, in the log.
             _log.exception("the Dask cluster failed")
             raise ProtocolError(
-                f"The computation on the site's Dask cluster failed with {type(error).__name__}. The site sent nothing."
-                " Look at its log, and at the cluster's."
+                f"The computation on the site's Dask cluster failed with {type(error).__name__}",
+                remedy="The site sent nothing. Look at its log, and at the cluster's.",
             ) from error
 
 
@@ -154,12 +155,14 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
     named = target is None or isinstance(target, str)
     if not all(hasattr(type(entry), "__dask_graph__") for entry in (*tables, *(() if named else (target,)))):
         raise InvalidParameter(
-            "Tables and target must all be collections of Dask, or none of them; got both kinds. Convert them with "
-            "dask.array.from_array, or compute the collections."
+            "Tables and target",
+            "all be collections of Dask, or none of them",
+            "both kinds",
+            "Convert them with dask.array.from_array, or compute the collections.",
         )
     if isinstance(target, str) and not hasattr(tables[0], "columns"):
         raise InvalidParameter(
-            f"y must be an array of Dask where X is one; got the name {target!r}. Pass the array, or a table."
+            "y", "be an array of Dask where X is one", f"the name {target!r}", "Pass the array, or a table."
         )
     return tables, target
 
@@ -168,7 +171,7 @@ def _chosen(collection: Any, recipe: OfRows, target: object) -> tuple[Any, Names
     """Return the columns of a collection that are read, and the names to give them."""
     if not hasattr(collection, "columns"):
         if getattr(collection, "ndim", 0) != 2:
-            raise InvalidParameter("A collection of Dask must be an array of rows or a table; got a different one.")
+            raise InvalidParameter("A collection of Dask", "be an array of rows or a table", "a different one")
         return collection.rechunk({1: -1}), recipe.feature_names
     available = [str(name) for name in collection.columns]
     columns = stream_columns(recipe, available, (target,) if isinstance(target, str) else ())
@@ -183,8 +186,10 @@ def _parts(collections: Sequence[Any]) -> list[tuple[object, ...]]:
         parts.append(list(found.ravel()) if hasattr(found, "ravel") else list(found))
     if len({len(entry) for entry in parts}) > 1:
         raise InvalidParameter(
-            "Collections of Dask must be divided into the same parts; got different numbers of them. Use rechunk or "
-            "repartition."
+            "Collections of Dask",
+            "be divided into the same parts",
+            "different numbers of them",
+            "Use rechunk or repartition.",
         )
     return list(zip(*parts, strict=True))
 
@@ -198,6 +203,6 @@ def _dask() -> ModuleType:
     try:
         return import_module("dask")
     except ImportError as error:
-        raise InvalidParameter(
-            "The package dask for data on a cluster is not installed. Run: pip install 'dpcape[dask]'."
+        raise Failed(
+            "The package dask for data on a cluster is not installed", remedy="Run: pip install 'dpcape[dask]'."
         ) from error

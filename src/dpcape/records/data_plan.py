@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import InvalidParameter, nearest_name
+from dpcape.core.errors import Failed, InvalidParameter, nearest_name
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.records.typed_table import table
@@ -206,8 +206,10 @@ def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArra
     flat = array.reshape(len(array), -1) if array.ndim > 2 else array
     if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
         raise InvalidParameter(
-            f"{subject} must have the {columns.n_columns} columns the study declares; got shape {array.shape[1:]} "
-            "per record. Check the study's [data] table against the file."
+            subject,
+            f"have the {columns.n_columns} columns the study declares",
+            f"shape {array.shape[1:]} per record",
+            "Check the study's [data] table against the file.",
         )
     return flat
 
@@ -216,20 +218,25 @@ def selected(available: Sequence[str], columns: Columns, *, subject: str) -> tup
     """Return the declared columns, all of which must be available."""
     if not columns.names:
         raise InvalidParameter(
-            f"Columns to be read from {subject} must have names in the study; got features = {columns.n_columns}. "
-            "List them as columns = [...] in [data]."
+            f"Columns to be read from {subject}",
+            "have names in the study",
+            f"features = {columns.n_columns}",
+            "List them as columns = [...] in [data].",
         )
     absent = [name for name in columns.names if name not in available]
     if absent:
         if all(_is_number(name) for name in available):
             raise InvalidParameter(
-                f"The first line of {subject} must name the columns; got numbers alone, and no {absent[0]!r}. Add a "
-                "line with the names."
+                f"The first line of {subject}",
+                "name the columns",
+                f"numbers alone, and no {absent[0]!r}",
+                "Add a line with the names.",
             )
         near = nearest_name(absent[0], available)
-        raise InvalidParameter(
-            f"The column {absent[0]!r} is not in {subject}. {near + ' ' if near else ''}Add it to the file, or correct "
-            "its name, in a study in the [data] table."
+        raise Failed(
+            f"The column {absent[0]!r} is not in {subject}",
+            remedy=f"{near + ' ' if near else ''}Add it to the file, or correct its name, in a study in the [data] "
+            "table.",
         )
     return columns.names
 

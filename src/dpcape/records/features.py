@@ -239,10 +239,12 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
     if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
         if bound is None:
             raise InvalidParameter(
-                f"{subject} must have a bound where not all columns have public ranges; got a table without both. "
+                subject,
+                "have a bound where not all columns have public ranges",
+                "a table without both",
                 "State ranges for all columns, such as ranges=(0, 255), and leave the bound out. Or choose a bound "
                 "from public knowledge, near the length of a typical row: the usual size of an entry times the square "
-                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound."
+                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound.",
             )
         return bound
     cap = longest_row(len(schema.columns))
@@ -282,13 +284,17 @@ def _check_unnamed(table: Table, schema: Schema) -> None:
     """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
     if schema.named:
         raise InvalidParameter(
-            f"Columns of {table.subject} must have names, to be found in the schema; got an array without names. "
-            "Pass feature_names=, or a pandas or polars table."
+            f"Columns of {table.subject}",
+            "have names, to be found in the schema",
+            "an array without names",
+            "Pass feature_names=, or a pandas or polars table.",
         )
     if len(schema.columns) != table.shape[1]:
         raise InvalidParameter(
-            f"ranges must be one (low, high) pair per column of {table.subject} ({table.shape[1]}); "
-            f"got {len(schema.columns)}. List every column, in order."
+            "ranges",
+            f"be one (low, high) pair per column of {table.subject} ({table.shape[1]})",
+            len(schema.columns),
+            "List every column, in order.",
         )
 
 
@@ -305,7 +311,7 @@ def one_per_view(value: Any, subject: str, n_views: int) -> tuple[Any, ...]:
         return (None,) * n_views
     if not isinstance(value, tuple | list) or len(value) != n_views:
         wanted, example = ("a pair", "(of_X, of_Y)") if n_views == 2 else (f"{n_views} values", "(of_X, of_Y, ...)")
-        raise InvalidParameter(f"{subject} must be {wanted}, one entry per view; got {value!r}. Write {example}.")
+        raise InvalidParameter(subject, f"be {wanted}, one entry per view", repr(value), f"Write {example}.")
     return tuple(value)
 
 

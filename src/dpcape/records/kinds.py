@@ -162,8 +162,10 @@ class Records:
         The factors by which rows were shortened are written into `factors` if it is given.
         """
         raise InvalidParameter(
-            f"rows must be asked of records made of bounded rows; got {self.kind} of unit {self.unit!r}. "
-            "Use a statistic made for this kind of records."
+            "rows",
+            "be asked of records made of bounded rows",
+            f"{self.kind} of unit {self.unit!r}",
+            "Use a statistic made for this kind of records.",
         )
 
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
@@ -309,8 +311,10 @@ class Subjects(Records):
         """Return an iterator over subjects, (time points, n_features) each; the buffer is used again."""
         if self.unit != "subject":
             raise InvalidParameter(
-                "unit must be 'subject' to go through whole subjects; got 'record'. "
-                "Build the records with unit='subject', or use blocks()."
+                "unit",
+                "be 'subject' to go through whole subjects",
+                "'record'",
+                "Build the records with unit='subject', or use blocks().",
             )
         return self._each_subject()
 
@@ -356,8 +360,10 @@ class Subjects(Records):
     def _require_time_points(self) -> None:
         if self.unit != "record":
             raise InvalidParameter(
-                "unit must be 'record' to go through single time points; got 'subject'. Use each_subject(), "
-                "and a statistic that treats a subject as one contribution."
+                "unit",
+                "be 'record' to go through single time points",
+                "'subject'",
+                "Use each_subject(), and a statistic that treats a subject as one contribution.",
             )
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
@@ -384,5 +390,5 @@ def _aligned(n_rows: int, n_columns: int) -> SingleArray:
 def checked_size(size: int) -> int:
     """Return the number of records per block."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise InvalidParameter(f"size must be a positive whole number; got {size!r}. Leave it out for 1024.")
+        raise InvalidParameter("size", "be a positive whole number", repr(size), "Leave it out for 1024.")
     return int(size)

@@ -29,7 +29,7 @@ class Response:
 
     def __init__(self, data: object, *, response: object, n_rows: int, outside: str, invalid: str = "zero") -> None:
         if outside not in ("clip", "refuse"):
-            raise InvalidParameter(f"outside must be 'clip' or 'refuse'; got {outside!r}. Choose one of them.")
+            raise InvalidParameter("outside", "be 'clip' or 'refuse'", repr(outside), "Choose one of them.")
         self.range = checked_range(response, subject="response")
         lenient, self._clips = invalid == "zero", outside == "clip"
         self._refuses = not lenient
@@ -44,8 +44,10 @@ class Response:
         check_finite(self._values, subject="y")
         if outside == "refuse" and bool(((self._values < low) | (self._values > high)).any()):
             raise InvalidParameter(
-                f"y must lie in the public range {self.range}; got a value outside. "
-                "Widen the range from public knowledge, or use outside='clip'."
+                "y",
+                f"lie in the public range {self.range}",
+                "a value outside",
+                "Widen the range from public knowledge, or use outside='clip'.",
             )
 
     def read(self, start: int, stop: int) -> FloatArray:
@@ -88,8 +90,10 @@ class Codes:
         self.n_invalid = int(np.count_nonzero(self._codes < 0))
         if self.n_invalid and not lenient:
             raise InvalidParameter(
-                "y must contain only labels listed in classes; got at least one other (not shown: labels are private). "
-                "Add it to classes at every site, or leave such records out by a public rule."
+                "y",
+                "contain only labels listed in classes",
+                "at least one other (not shown: labels are private)",
+                "Add it to classes at every site, or leave such records out by a public rule.",
             )
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.intp]:
@@ -125,6 +129,6 @@ def _checked_classes(classes: object) -> tuple[Any, ...]:
     """Return the public list of at least two classes."""
     if not isinstance(classes, list | tuple | range | np.ndarray) or len(classes) < 2:
         raise InvalidParameter(
-            f"classes must be a list of at least two labels; got {classes!r}. List every public class once."
+            "classes", "be a list of at least two labels", repr(classes), "List every public class once."
         )
     return tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)

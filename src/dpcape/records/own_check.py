@@ -345,7 +345,7 @@ def _several(holding: Holding, person: str | None) -> tuple[str, int]:
         return "", 0
     names = {name.strip().lower(): name for name in holding.names()}
     if person is not None and person not in holding.names():
-        raise InvalidParameter(f"--person must name a column of the data; got {person!r}. Check the name.")
+        raise InvalidParameter("--person", "name a column of the data", repr(person), "Check the name.")
     chosen = person or next((names[usual] for usual in PERSON_NAMES if usual in names), "")
     if not chosen:
         return "", 0

@@ -18,7 +18,7 @@ _R = TypeVar("_R", bound=Records)
 def checked_policy(invalid: str) -> str:
     """Return the policy if it is known."""
     if invalid not in POLICIES:
-        raise InvalidParameter(f"invalid must be 'zero' or 'refuse'; got {invalid!r}. Choose one of them.")
+        raise InvalidParameter("invalid", "be 'zero' or 'refuse'", repr(invalid), "Choose one of them.")
     return invalid
 
 

@@ -88,7 +88,7 @@ class OfViews:
             counts = " and ".join(str(features.n_rows) for features in found)
             named, where = ("X and Y", "both") if n_views == 2 else ("All views", "each")
             raise InvalidParameter(
-                f"{named} must have the same number of rows; got {counts}. Give each record one row in {where}."
+                named, "have the same number of rows", counts, f"Give each record one row in {where}."
             )
         return Views(found, facts_of("views", *found, invalid=self.invalid))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.records.features import Features
 
 
@@ -28,12 +28,11 @@ def series_of(
     """
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
         raise InvalidParameter(
-            f"arrays must be a list with one array per subject; got {type(arrays).__name__}. "
-            "Write [first, second, ...]."
+            "arrays", "be a list with one array per subject", type(arrays).__name__, "Write [first, second, ...]."
         )
     listed = list(arrays)
     if not listed:
-        raise InvalidParameter("arrays must hold at least one subject; got an empty list. Leave such a site out.")
+        raise InvalidParameter("arrays", "hold at least one subject", "an empty list", "Leave such a site out.")
     lenient = longest is not None and invalid == "zero"
 
     def features(array: object) -> Features:
@@ -62,22 +61,25 @@ def series_of(
     tables = [opened(array) for array in listed]
     usual = (pattern.n_features, pattern.names)
     if n_features not in (None, pattern.n_features):
-        raise InvalidParameter(f"n_features must be the number of columns of every series; got {n_features}.")
+        raise InvalidParameter("n_features", "be the number of columns of every series", n_features)
     if by_subject and not pattern.names and all(part is not None and part.names for part in tables):
-        raise InvalidParameter(
-            "The names of the columns are missing for unit='subject', where the tables of subjects have names of their "
-            "own. List the public ones as feature_names=[...]."
+        raise Failed(
+            "The names of the columns are missing for unit='subject', where the tables of subjects have names of "
+            "their own",
+            remedy="List the public ones as feature_names=[...].",
         )
     same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
     if len(same) < len(listed) and not lenient:
         raise InvalidParameter(
-            "All subjects must have the same columns; got different ones. Use one mask or atlas for every subject."
+            "All subjects", "have the same columns", "different ones", "Use one mask or atlas for every subject."
         )
     kept = [part for part in same if longest is None or part.n_rows <= longest]
     if len(kept) < len(same) and not lenient:
         raise InvalidParameter(
-            f"A subject must have at most rows_per_subject ({longest}) time points; "
-            "got a longer series. Cut long series by a public rule."
+            "A subject",
+            f"have at most rows_per_subject ({longest}) time points",
+            "a longer series",
+            "Cut long series by a public rule.",
         )
     # Even without a valid series, the number of columns is known.
     return kept or [pattern.emptied()], len(listed)
@@ -102,19 +104,20 @@ def columns_of(
     whole = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool) and n_features >= 1
     if n_features is not None and not whole:
         raise InvalidParameter(
-            f"n_features must be a positive whole number; got {n_features!r}. Write the number of voxels or regions."
+            "n_features", "be a positive whole number", repr(n_features), "Write the number of voxels or regions."
         )
     named = len(feature_names) if feature_names else in_one_file
     if n_features is not None and named is not None and n_features != named:
         raise InvalidParameter(
-            f"n_features must be the number of columns that are named ({named}); got {n_features}. Leave one out."
+            "n_features", f"be the number of columns that are named ({named})", n_features, "Leave one out."
         )
     stated = named if n_features is None else int(n_features)
     if stated is None and by_subject:
-        raise InvalidParameter(
-            "The public number of columns is missing for unit='subject', where neither feature_names nor a mask states "
-            "it. Write n_features=..., from public knowledge such as an atlas, never from the series, which another "
-            "person might change."
+        raise Failed(
+            "The public number of columns is missing for unit='subject', where neither feature_names nor a mask "
+            "states it",
+            remedy="Write n_features=..., from public knowledge such as an atlas, never from the series, which "
+            "another person might change.",
         )
     return stated
 
@@ -126,7 +129,9 @@ def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:
     number = isinstance(rows_per_subject, int | np.integer) and not isinstance(rows_per_subject, bool)
     if rows_per_subject is None or not number or rows_per_subject < 1:
         raise InvalidParameter(
-            f"rows_per_subject must be a positive whole number for unit='subject'; got {rows_per_subject!r}. "
-            "Choose it from public knowledge, such as the length of a session, never from the longest series."
+            "rows_per_subject",
+            "be a positive whole number for unit='subject'",
+            repr(rows_per_subject),
+            "Choose it from public knowledge, such as the length of a session, never from the longest series.",
         )
     return int(rows_per_subject)

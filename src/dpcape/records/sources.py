@@ -38,7 +38,7 @@ def described(schema: SchemaOrPath | None, ranges: Ranges | None) -> Ranges | No
     if schema is None:
         return ranges
     if ranges is not None:
-        raise InvalidParameter("Either schema or ranges must be given; got both. They are two names of the same.")
+        raise InvalidParameter("Either schema or ranges", "be given", "both", "They are two names of the same.")
     return Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
 
 
@@ -138,7 +138,7 @@ def raw_series(
     """
     if not is_source(data) and not _are_paths(data):
         if mask is not None or pattern is not None or subject is not None:
-            raise InvalidParameter("mask, pattern and subject must be left out for arrays; got one. Pass paths.")
+            raise InvalidParameter("mask, pattern and subject", "be left out for arrays", "one", "Pass paths.")
         return data, names, None
     plan = _plan("subjects", subject=subject, mask=None if mask is None else Path(mask), pattern=pattern)
     from dpcape.records.data_plan import Columns
@@ -208,7 +208,6 @@ def _array_file(holding: object, data: object) -> ArrayFile:
 
     if not isinstance(holding, ArrayFile):
         raise InvalidParameter(
-            f"A file of rows must be a table or a NumPy array; got {str(data)!r}. Use subjects() for images and "
-            "folders."
+            "A file of rows", "be a table or a NumPy array", repr(str(data)), "Use subjects() for images and folders."
         )
     return holding

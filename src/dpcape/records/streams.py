@@ -105,14 +105,18 @@ class Scan:
             first = part.facts if first is None else first
             if part.facts.shape_facts() != first.shape_facts():
                 raise InvalidParameter(
-                    "All parts of X must have the same columns; got parts that differ. Give every part the same names, "
-                    "in the same order."
+                    "All parts of X",
+                    "have the same columns",
+                    "parts that differ",
+                    "Give every part the same names, in the same order.",
                 )
             n_records, n_invalid = n_records + part.facts.n_records, n_invalid + part.n_invalid
         if first is None:
             raise InvalidParameter(
-                "X must have at least one row and one column; got a stream without rows. Leave a site without records "
-                "out of the federation."
+                "X",
+                "have at least one row and one column",
+                "a stream without rows",
+                "Leave a site without records out of the federation.",
             )
         return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid)
 
@@ -141,8 +145,9 @@ class Checksum:
 def changed() -> ProtocolError:
     """Return the error for a source that does not give what it gave the first time."""
     return ProtocolError(
-        "The data were refused because they are not those that were read first: rows were added, removed or changed, "
-        "or came in another order. Make the records again; a query needs ORDER BY."
+        "The data were refused",
+        "they are not those that were read first: rows were added, removed or changed, or came in another order",
+        "Make the records again; a query needs ORDER BY.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import Failed, InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts, TypedColumns
 from dpcape.records.features import KEPT_ENTRIES
 from dpcape.records.kinds import Records, checked_size
@@ -72,7 +72,7 @@ def table(
     """
     given = described(schema, columns)
     if given is None:
-        raise InvalidParameter("columns is missing: it describes the columns of the table. Write columns={...}.")
+        raise Failed("columns is missing: it describes the columns of the table", remedy="Write columns={...}.")
     return TypedTable(raw_table(data, given), Schema.of(given).with_missing(missing))
 
 
@@ -96,12 +96,14 @@ class TypedTable(Records):
         self._table = read_table(data, subject="data")
         if not schema.named or isinstance(self._table, ArrayTable):
             raise InvalidParameter(
-                "data must be a table with named columns, and columns a mapping from their names; got an array or a "
-                "list. Pass a pandas or polars table, or a mapping from name to column."
+                "data",
+                "be a table with named columns, and columns a mapping from their names",
+                "an array or a list",
+                "Pass a pandas or polars table, or a mapping from name to column.",
             )
         for column in schema.columns:
             if column.range is None and column.levels is None:
-                raise InvalidParameter(f"Column {column.name!r} must have a range or levels; got neither. State one.")
+                raise InvalidParameter(f"Column {column.name!r}", "have a range or levels", "neither", "State one.")
         self._places = schema.positions(self._table.names, subject="data")
         n_columns = len(schema.columns)
         super().__init__(
@@ -200,7 +202,7 @@ class TypedTable(Records):
     def feature_blocks(self, size: int = 1024) -> Iterator[Any]:
         """Refuse: the columns of a table are not the entries of a row of bounded length."""
         raise InvalidParameter(
-            "rows must be asked of records made of bounded rows; got a table. Build the records with rows(...)."
+            "rows", "be asked of records made of bounded rows", "a table", "Build the records with rows(...)."
         )
 
     def __repr__(self) -> str:

@@ -121,8 +121,10 @@ def subjects(
     """
     if unit not in ("subject", "record"):
         raise InvalidParameter(
-            f"unit must be 'subject' or 'record'; got {unit!r}. "
-            "'subject' protects a person, 'record' one time point of a person."
+            "unit",
+            "be 'subject' or 'record'",
+            repr(unit),
+            "'subject' protects a person, 'record' one time point of a person.",
         )
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)

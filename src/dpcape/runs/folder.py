@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.files import locked, sync_folder, write_text
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.runs.participants import Participant
@@ -69,8 +69,10 @@ class RunFolder:
         self.path = Path(path)
         if not (self.path / "log.jsonl").is_file():
             raise InvalidParameter(
-                f"A run folder must hold log.jsonl; got {str(path)!r}, which has none. "
-                "Name a folder written by dpcape run, or a new one."
+                "A run folder",
+                "hold log.jsonl",
+                f"{str(path)!r}, which has none",
+                "Name a folder written by dpcape run, or a new one.",
             )
 
     @classmethod
@@ -87,7 +89,7 @@ class RunFolder:
         paths = _sequence(Path(base))
         latest = cls(paths[-1]) if paths else None
         if latest is None and resume:
-            raise InvalidParameter(f"There is no run to resume in {str(base)!r}. Run without --resume.")
+            raise Failed(f"There is no run to resume in {str(base)!r}", remedy="Run without --resume.")
         if latest is not None:
             latest.require(study, rehearsal=rehearsal)
             if resume:
@@ -150,7 +152,7 @@ class RunFolder:
                 held.enter_context(locked(self.path / ".lock", wait=False))
             except TimeoutError as error:
                 raise ProtocolError(
-                    f"The run failed because another process is using {str(self.path)!r}. Wait, or choose --out."
+                    "The run failed", f"another process is using {str(self.path)!r}", "Wait, or choose --out."
                 ) from error
             yield
 
@@ -191,17 +193,19 @@ class RunFolder:
         """Refuse to mix studies, or rehearsals and runs, in one folder."""
         begun = next((event for event in self.events() if event.get("event") == "begun"), {})
         if begun.get("digest") != study.digest() or begun.get("rehearsal") != rehearsal:
-            raise InvalidParameter(
-                f"The run did not start because {str(self.path)!r} holds a run of a different study, or a rehearsal. "
-                "Choose another folder with --out."
+            raise Failed(
+                "The run did not start",
+                f"{str(self.path)!r} holds a run of a different study, or a rehearsal",
+                "Choose another folder with --out.",
             )
 
     def require_unspent(self) -> None:
         """Refuse to compute where a charge may have been made already."""
         if self.is_charged:
             raise LedgerRefused(
-                f"The run was not repeated because {str(self.path)!r} was charged and did not finish. Use --resume to "
-                "continue it under its charge, or --again for a new run, charged separately."
+                "The run was not repeated",
+                f"{str(self.path)!r} was charged and did not finish",
+                "Use --resume to continue it under its charge, or --again for a new run, charged separately.",
             )
 
     def study(self) -> Study:
@@ -326,9 +330,10 @@ def _participants_in(path: Path) -> dict[str, Participant]:
 
 
 def _damaged(path: Path, error: Exception) -> InvalidParameter:
-    return InvalidParameter(
-        f"{str(path)!r} cannot be read because it is missing or damaged ({type(error).__name__}). Restore it from a "
-        "backup; a result is rebuilt from the run's releases with: dpcape run --resume."
+    return Failed(
+        f"{str(path)!r} cannot be read",
+        f"it is missing or damaged ({type(error).__name__})",
+        "Restore it from a backup; a result is rebuilt from the run's releases with: dpcape run --resume.",
     )
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from dpcape.core.enclosed import IN_THIS_PROCESS
-from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, LedgerRefused
 from dpcape.core.files import write_text
 from dpcape.core.noise import NoiseSource, OsNoise
 from dpcape.core.privacy.ledger import Ledger, Spending
@@ -66,7 +66,7 @@ def run_in_process(
     """
     if resume and (again or rehearse):
         raise InvalidParameter(
-            f"resume must be used alone; got {'again' if again else 'rehearse'} as well. Choose one of them."
+            "resume", "be used alone", f"{'again' if again else 'rehearse'} as well", "Choose one of them."
         )
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
     if run.is_finished and not rehearse and not resume:
@@ -168,8 +168,9 @@ def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress
 def _require_kept(run: RunFolder) -> None:
     if run.releases.allowance() is None:
         raise LedgerRefused(
-            f"The run in {str(run.path)!r} was charged but cannot be resumed because its folder 'releases' is missing. "
-            "Restore the folder from a backup, or start a new run with --again, which is charged separately."
+            f"The run in {str(run.path)!r} was charged but cannot be resumed",
+            "its folder 'releases' is missing",
+            "Restore the folder from a backup, or start a new run with --again, which is charged separately.",
         )
 
 
@@ -240,9 +241,10 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
         site.ledger = LoggedLedger(site.ledger, run, name)
         return site
     if member.data is None:
-        raise InvalidParameter(
-            f"The site {name!r} cannot run in process because the study names neither data nor a folder for it. "
-            f'Write data = "..." below [sites.{name}], or use --rehearse.'
+        raise Failed(
+            f"The site {name!r} cannot run in process",
+            "the study names neither data nor a folder for it",
+            f'Write data = "..." below [sites.{name}], or use --rehearse.',
         )
     source = study.folder / member.data if isinstance(member.data, str) else member.data.source(study.folder)
     records = study.records_for(name, source)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcape.core._version import __version__
-from dpcape.core.errors import DpcapeError, ProtocolError
+from dpcape.core.errors import DpcapeError, InvalidMessage
 from dpcape.core.messages import VERSION, Describe, Described, decode_from_site, encode
 from dpcape.federation.federation import Federation
 from dpcape.federation.kept_releases import KeptReleases
@@ -152,9 +152,11 @@ def compared(about: Mapping[str, Mapping[str, str | float]], status: DeliverySta
     ends: dict[str, Any] = {"coordinator": {"dpcape": __version__, "messages": float(VERSION)}}
     for site, entry in sorted(about.items()):
         if entry.get("messages") != here["messages"]:
-            raise ProtocolError(
-                f"{site} must speak message version {VERSION}; got {str(entry.get('messages')).removesuffix('.0')}. "
-                f"Install dpcape {__version__} there."
+            raise InvalidMessage(
+                site,
+                f"speak message version {VERSION}",
+                str(entry.get("messages")).removesuffix(".0"),
+                f"Install dpcape {__version__} there.",
             )
         apart = abs(float(entry.get("clock", 0.0)) - float(entry["heard"]))
         ends[site] = {"dpcape": entry.get("dpcape"), "messages": entry["messages"], "clock_apart": round(apart, 3)}

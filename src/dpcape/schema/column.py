@@ -62,7 +62,7 @@ class Column:
         if isinstance(self.range, tuple | list) and self.range and all(is_date_like(end) for end in self.range):
             _take_dates(self)
         if self.range is not None and self.levels is not None:
-            raise InvalidParameter(f"Column {self.name!r} must have a range or levels; got both. Keep one of them.")
+            raise InvalidParameter(f"Column {self.name!r}", "have a range or levels", "both", "Keep one of them.")
         if self.range is not None:
             object.__setattr__(self, "range", checked_range(self.range, subject=f"range of column {self.name!r}"))
         if self.levels is not None:
@@ -172,8 +172,10 @@ class Column:
         entries = values.tolist()
         if not lenient and any(_is_other_type(value, text) for value in entries):
             raise InvalidParameter(
-                f"Column {self.name!r} must hold {'text' if text else 'numbers'}, like its public levels; got "
-                f"{'numbers' if text else 'text'}. Convert the column, or write the levels as the column has them."
+                f"Column {self.name!r}",
+                f"hold {'text' if text else 'numbers'}, like its public levels",
+                "numbers" if text else "text",
+                "Convert the column, or write the levels as the column has them.",
             )
         codes = (_code(value, where, self.name) for value in entries)
         return np.fromiter(codes, dtype=np.intp, count=len(values))
@@ -190,16 +192,20 @@ def column_of(name: str, spec: object) -> Column:
         return _column_of_mapping(name, spec)
     if not isinstance(spec, list | tuple | np.ndarray):
         raise InvalidParameter(
-            f"Column {name!r} must have a (low, high) range or a list of levels; got {spec!r}. "
-            "Take both from public knowledge, never from the records."
+            f"Column {name!r}",
+            "have a (low, high) range or a list of levels",
+            repr(spec),
+            "Take both from public knowledge, never from the records.",
         )
     if len(spec) == 2 and all(isinstance(entry, datetime.date) for entry in spec):
         return Column(name=name, range=tuple(spec))
     pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
     if pair_of_numbers and not isinstance(spec, tuple):
         raise InvalidParameter(
-            f"Column {name!r} must say whether its two numbers are a range or levels; got a list. "
-            "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}."
+            f"Column {name!r}",
+            "say whether its two numbers are a range or levels",
+            "a list",
+            "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}.",
         )
     if pair_of_numbers:
         return Column(name=name, range=(spec[0], spec[1]))
@@ -215,11 +221,13 @@ def checked_range(pair: Any, *, subject: str) -> tuple[float, float]:
         numbers = False
     if not numbers or not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidParameter(
-            f"{subject} must be (low, high), two finite numbers with low below high; got {pair!r}. "
-            "Take them from public knowledge, never from the records."
+            subject,
+            "be (low, high), two finite numbers with low below high",
+            repr(pair),
+            "Take them from public knowledge, never from the records.",
         )
     if middle_and_half((float(low), float(high)))[1] < NARROWEST_HALF_WIDTH:
-        raise InvalidParameter(f"{subject} must be wider than 1e-300; got {pair!r}. Measure in smaller units.")
+        raise InvalidParameter(subject, "be wider than 1e-300", repr(pair), "Measure in smaller units.")
     return float(low), float(high)
 
 
@@ -250,10 +258,10 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
         # The response, called y in messages, is never filled in.
         fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
         raise InvalidParameter(
-            f"{subject} must not have missing values; got at least one. {fill} such records out by a public rule."
+            subject, "not have missing values", "at least one", f"{fill} such records out by a public rule."
         )
     raise InvalidParameter(
-        f"{subject} must be finite; got an infinite value. Correct it, or make it NaN and declare missing=."
+        subject, "be finite", "an infinite value", "Correct it, or make it NaN and declare missing=."
     )
 
 
@@ -261,12 +269,14 @@ def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
     """Return the column described by "range" or "levels", and perhaps "missing" and "unit"."""
     if not set(spec) <= {"range", "levels", "missing", "unit"} or ("range" in spec) == ("levels" in spec):
         raise InvalidParameter(
-            f"Column {name!r} must have range or levels, and may have missing and unit; got {sorted(map(str, spec))}. "
-            "Write for example range = [0, 100]."
+            f"Column {name!r}",
+            "have range or levels, and may have missing and unit",
+            sorted(map(str, spec)),
+            "Write for example range = [0, 100].",
         )
     levels = spec.get("levels")
     if levels is not None and not isinstance(levels, list | tuple):
-        raise InvalidParameter(f"levels of column {name!r} must be a list; got {levels!r}. Write them in brackets.")
+        raise InvalidParameter(f"levels of column {name!r}", "be a list", repr(levels), "Write them in brackets.")
     return Column(
         name=name,
         range=spec.get("range"),
@@ -326,13 +336,17 @@ def _check_levels(column: Column) -> None:
     numbers = all(_is_finite(level) for level in levels)
     if not levels or not (text or numbers) or len(set(levels)) != len(levels):
         raise InvalidParameter(
-            f"levels of column {column.name!r} must be distinct, all text or all finite numbers; "
-            f"got {list(levels)!r}. List every public level once."
+            f"levels of column {column.name!r}",
+            "be distinct, all text or all finite numbers",
+            repr(list(levels)),
+            "List every public level once.",
         )
     if column.missing is not None and column.missing not in levels:
         raise InvalidParameter(
-            f"missing of column {column.name!r} must be one of its levels; got {column.missing!r}. "
-            "Add a level for missing values at every site."
+            f"missing of column {column.name!r}",
+            "be one of its levels",
+            repr(column.missing),
+            "Add a level for missing values at every site.",
         )
 
 
@@ -341,12 +355,14 @@ def _check_unit(column: Column) -> None:
     unit = column.unit
     if not isinstance(unit, str) or len(unit) > _LONGEST_UNIT or not unit.isprintable():
         raise InvalidParameter(
-            f"unit of column {column.name!r} must be a text of at most {_LONGEST_UNIT} letters; got {unit!r}. "
-            "Write for example 'years'."
+            f"unit of column {column.name!r}",
+            f"be a text of at most {_LONGEST_UNIT} letters",
+            repr(unit),
+            "Write for example 'years'.",
         )
     if unit and (column.dates or column.levels is not None):
         raise InvalidParameter(
-            f"unit of column {column.name!r} must be left out for levels and dates; got {unit!r}. Remove it."
+            f"unit of column {column.name!r}", "be left out for levels and dates", repr(unit), "Remove it."
         )
 
 
@@ -355,12 +371,14 @@ def _checked_fill(column: Column) -> float:
     fill = column.missing
     if fill is None or isinstance(fill, bool | str) or not _is_finite(fill):
         raise InvalidParameter(
-            f"missing of column {column.name!r} must be a finite number; got {fill!r}. Choose a constant."
+            f"missing of column {column.name!r}", "be a finite number", repr(fill), "Choose a constant."
         )
     if column.range is not None and not column.range[0] <= fill <= column.range[1]:
         raise InvalidParameter(
-            f"missing of column {column.name!r} must lie in its range {column.range}; got {fill!r}. "
-            "Give it in the column's own units."
+            f"missing of column {column.name!r}",
+            f"lie in its range {column.range}",
+            repr(fill),
+            "Give it in the column's own units.",
         )
     return float(fill)
 

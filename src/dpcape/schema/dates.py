@@ -24,7 +24,7 @@ def day_of(value: object, *, subject: str) -> float:
     """Return a public date as a number of days; text is in ISO form, such as 2024-12-31."""
     day = lenient_day(value)
     if not math.isfinite(day):
-        raise InvalidParameter(f"{subject} must be a date such as '2024-12-31'; got {value!r}. Write it in ISO form.")
+        raise InvalidParameter(subject, "be a date such as '2024-12-31'", repr(value), "Write it in ISO form.")
     return day
 
 

@@ -26,24 +26,26 @@ def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[
     """
     if not set(spec) <= _KEYS or not {"time", "event", "range"} <= set(spec):
         raise InvalidParameter(
-            f"A time to an event must have time, event and range, and may have levels, occurred and unit; got "
-            f"{sorted(map(str, spec))} for {name!r}. {_EXAMPLE}"
+            "A time to an event",
+            "have time, event and range, and may have levels, occurred and unit",
+            f"{sorted(map(str, spec))} for {name!r}",
+            _EXAMPLE,
         )
     names = spec["time"], spec["event"]
     if not all(isinstance(entry, str) and entry for entry in names) or names[0] == names[1]:
-        raise InvalidParameter(f"time and event of {name!r} must name two columns; got {names!r}. {_EXAMPLE}")
+        raise InvalidParameter(f"time and event of {name!r}", "name two columns", repr(names), _EXAMPLE)
     levels = spec.get("levels", (0, 1))
     if not isinstance(levels, list | tuple) or len(levels) < 2:
         raise InvalidParameter(
-            f"levels of {name!r} must be at least two values of the event's column; got {levels!r}. List all of them."
+            f"levels of {name!r}", "be at least two values of the event's column", repr(levels), "List all of them."
         )
     time = Column(name=str(names[0]), range=spec["range"], unit=spec.get("unit", ""))  # type: ignore[arg-type]  # checked there
     if time.range is None or time.dates or time.range[0] != 0:
         raise InvalidParameter(
-            f"range of {name!r} must begin at 0 and end where follow-up ends; got {spec['range']!r}. {_EXAMPLE}"
+            f"range of {name!r}", "begin at 0 and end where follow-up ends", repr(spec["range"]), _EXAMPLE
         )
     event = Column(name=str(names[1]), levels=tuple(levels))
     occurred = spec.get("occurred", levels[-1])
     if occurred not in levels:
-        raise InvalidParameter(f"occurred of {name!r} must be one of its levels; got {occurred!r}. Choose one of them.")
+        raise InvalidParameter(f"occurred of {name!r}", "be one of its levels", repr(occurred), "Choose one of them.")
     return PublicEvent(name, time.name, event.name, str(occurred)), (time, event)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.schema.schema import Schema
 
 _NAME, _TYPE, _CHOICES = "variable / field name", "field type", "choices, calculations, or slider labels"
@@ -68,15 +68,18 @@ def read_dictionary(path: str | Path) -> Proposal:
             lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
                       and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidParameter(
-            f"The data dictionary {str(path)!r} could not be read because it is missing or not a CSV file in UTF-8. "
-            "Export it again."
+        raise Failed(
+            f"The data dictionary {str(path)!r} could not be read",
+            "it is missing or not a CSV file in UTF-8",
+            "Export it again.",
         ) from error
     absent = [name for name in _NEEDED if not lines or name not in lines[0]]
     if absent:
         raise InvalidParameter(
-            f"{where.name} must be a REDCap data dictionary, with the columns it has when exported; got a file without "
-            f"{absent[0]!r}. Export it from Project Setup, Data Dictionary."
+            where.name,
+            "be a REDCap data dictionary, with the columns it has when exported",
+            f"a file without {absent[0]!r}",
+            "Export it from Project Setup, Data Dictionary.",
         )
     columns: dict[str, Mapping[str, object]] = {}
     left_out: dict[str, str] = {}
@@ -87,7 +90,7 @@ def read_dictionary(path: str | Path) -> Proposal:
         else:
             columns.update(found)
     if not columns:
-        raise InvalidParameter(f"{where.name} must describe ranges or levels of some field; got a file without any.")
+        raise InvalidParameter(where.name, "describe ranges or levels of some field", "a file without any")
     return Proposal(columns, left_out)
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpcape.core.arrays import AnyArray, FloatArray, ForEachRow
-from dpcape.core.errors import InvalidParameter, nearest_name
+from dpcape.core.errors import Failed, InvalidParameter, nearest_name
 from dpcape.core.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.schema.events import event_of
@@ -78,14 +78,18 @@ class Schema(SchemaTransformer):
         names = self.feature_names
         if not names or len(set(names)) != len(names):
             raise InvalidParameter(
-                f"Columns of a schema must give at least one feature, each with its own name; "
-                f"got {len(names)} features. Describe every column once."
+                "Columns of a schema",
+                "give at least one feature, each with its own name",
+                f"{len(names)} features",
+                "Describe every column once.",
             )
         plain = [column.range is None and column.levels is None for column in self.columns]
         if any(plain) and not all(plain):
             raise InvalidParameter(
-                f"Column {self.columns[plain.index(True)].name!r} must have a range or levels, as others do; "
-                "got neither. Describe every column that is used."
+                f"Column {self.columns[plain.index(True)].name!r}",
+                "have a range or levels, as others do",
+                "neither",
+                "Describe every column that is used.",
             )
 
     @classmethod
@@ -94,16 +98,19 @@ class Schema(SchemaTransformer):
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InvalidParameter(
-                f"The schema file {str(path)!r} could not be read because it is missing or not valid TOML ({error}). "
-                "Correct it."
+            raise Failed(
+                f"The schema file {str(path)!r} could not be read",
+                f"it is missing or not valid TOML ({error})",
+                "Correct it.",
             ) from error
         columns = content.get("columns")
         described = isinstance(columns, dict) and all(isinstance(spec, dict) for spec in columns.values())
         if set(content) != {"columns"} or not described:
             raise InvalidParameter(
-                f"A schema file must hold [columns.NAME] tables and nothing else; got {sorted(content)}. "
-                "Write for example [columns.age] and below it range = [0, 100]."
+                "A schema file",
+                "hold [columns.NAME] tables and nothing else",
+                sorted(content),
+                "Write for example [columns.age] and below it range = [0, 100].",
             )
         return cls.of(content["columns"])
 
@@ -126,19 +133,25 @@ class Schema(SchemaTransformer):
             return _of_mapping(ranges)
         if isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges):
             raise InvalidParameter(
-                f"ranges of a schema must name every column; got one range, {ranges!r}. Write one (low, high) per "
-                "column, or give rows() the one range for all."
+                "ranges of a schema",
+                "name every column",
+                f"one range, {ranges!r}",
+                "Write one (low, high) per column, or give rows() the one range for all.",
             )
         if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
             raise InvalidParameter(
-                f"ranges must be a list of (low, high) pairs, a mapping from column name, or a Schema; got {ranges!r}. "
-                "Take ranges from public knowledge, never from the records."
+                "ranges",
+                "be a list of (low, high) pairs, a mapping from column name, or a Schema",
+                repr(ranges),
+                "Take ranges from public knowledge, never from the records.",
             )
         labels = names or positional_names(len(ranges))
         if len(labels) != len(ranges):
             raise InvalidParameter(
-                f"ranges must be one (low, high) pair per column ({len(labels)}); got {len(ranges)}. "
-                "List every column, or use a mapping from column name to range."
+                "ranges",
+                f"be one (low, high) pair per column ({len(labels)})",
+                len(ranges),
+                "List every column, or use a mapping from column name to range.",
             )
         pairs = zip(labels, _as_pairs(ranges), strict=True)
         return cls(tuple(Column(name=name, range=pair) for name, pair in pairs), named=bool(names))
@@ -217,9 +230,9 @@ class Schema(SchemaTransformer):
         absent = [column.name for column in self.columns if column.name not in where]
         if absent:
             near = nearest_name(absent[0], names)
-            raise InvalidParameter(
-                f"The column {absent[0]!r} of the schema is not in {subject}. {near + ' ' if near else ''}"
-                "Add the column, or take it out of the schema at every site."
+            raise Failed(
+                f"The column {absent[0]!r} of the schema is not in {subject}",
+                remedy=f"{near + ' ' if near else ''}Add the column, or take it out of the schema at every site.",
             )
         return [where[column.name] for column in self.columns]
 
@@ -318,8 +331,10 @@ class Schema(SchemaTransformer):
         unknown = set(missing) - {column.name for column in self.columns}
         if unknown:
             raise InvalidParameter(
-                f"missing must name columns that are used; got {sorted(map(str, unknown))[0]!r}. "
-                "Use the names of the columns, or their positions if they have no names."
+                "missing",
+                "name columns that are used",
+                repr(sorted(map(str, unknown))[0]),
+                "Use the names of the columns, or their positions if they have no names.",
             )
         columns = (
             replace(column, missing=missing[column.name]) if column.name in missing else column
@@ -330,8 +345,10 @@ class Schema(SchemaTransformer):
     def _wrong_number(self, got: tuple[int, ...]) -> InvalidParameter:
         """Say that the columns do not fit."""
         return InvalidParameter(
-            f"block must have the {len(self.columns)} columns of the schema, equally long; got {got}. "
-            "Pass the schema's columns in order, or a table with named columns."
+            "block",
+            f"have the {len(self.columns)} columns of the schema, equally long",
+            got,
+            "Pass the schema's columns in order, or a table with named columns.",
         )
 
 

@@ -56,8 +56,10 @@ class ColumnTable:
         self._columns = [_own_types(column) for column in columns.values()]
         if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
             raise InvalidParameter(
-                f"Columns of {subject} must be one-dimensional and equally long; got different shapes. "
-                "Give every record one entry in each column."
+                f"Columns of {subject}",
+                "be one-dimensional and equally long",
+                "different shapes",
+                "Give every record one entry in each column.",
             )
         self.shape: tuple[int, int] = (len(self._columns[0]) if self._columns else 0, len(self._columns))
         self.names = tuple(str(name) for name in columns)
@@ -158,13 +160,15 @@ def read_table(
     table = _open(data, subject=subject, lenient=lenient)
     if 0 in table.shape:
         raise InvalidParameter(
-            f"{subject} must have at least one row and one column; got shape {table.shape}. "
-            "Leave a site without records out of the federation."
+            subject,
+            "have at least one row and one column",
+            f"shape {table.shape}",
+            "Leave a site without records out of the federation.",
         )
     if feature_names is not None:
         table.names = checked_names(feature_names, n_columns=table.shape[1], subject=subject)
     if len(set(table.names)) != len(table.names):
-        raise InvalidParameter(f"Column names of {subject} must be unique; got duplicates. Rename them.")
+        raise InvalidParameter(f"Column names of {subject}", "be unique", "duplicates", "Rename them.")
     return table
 
 
@@ -213,8 +217,10 @@ def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) ->
     values = _own_types(data) if lenient and isinstance(data, list | tuple) else _column_values(data)
     if values.shape != (n_rows,):
         raise InvalidParameter(
-            f"{subject} must be one-dimensional with one entry per row of X ({n_rows}); "
-            f"got shape {values.shape}. Pass a single column in the order of the rows."
+            subject,
+            f"be one-dimensional with one entry per row of X ({n_rows})",
+            f"shape {values.shape}",
+            "Pass a single column in the order of the rows.",
         )
     return values
 
@@ -231,7 +237,7 @@ def _open(data: Any, *, subject: str, lenient: bool = False) -> Table:
     if hasattr(kind, "collect") or hasattr(kind, "column_names"):
         # Lazy tables would be evaluated per block, and other tables would lose their column names.
         raise InvalidParameter(
-            f"{subject} must be an array or a pandas or polars table; got {kind.__name__}. Collect or convert it first."
+            subject, "be an array or a pandas or polars table", kind.__name__, "Collect or convert it first."
         )
     return ArrayTable(data, subject=subject, lenient=lenient)
 
@@ -241,21 +247,23 @@ def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArra
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
     if issparse(data):
-        raise InvalidParameter(f"{subject} must be a dense array; got a sparse one. Use documents() for word counts.")
+        raise InvalidParameter(subject, "be a dense array", "a sparse one", "Use documents() for word counts.")
     if lenient and isinstance(data, list | tuple):
         data = _rows_of_numbers(data)
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise InvalidParameter(
-            f"{subject} must have rows of equal length; got unequal ones. Give every record the same columns."
+            subject, "have rows of equal length", "unequal ones", "Give every record the same columns."
         ) from error
     if array.dtype.kind not in NUMERIC_KINDS:
         raise _not_numeric(subject, kind_of(array))
     if array.ndim != 2:
         raise InvalidParameter(
-            f"{subject} must have two dimensions, one row per record; got shape {array.shape}. "
-            "Reshape it so that each record is one row."
+            subject,
+            "have two dimensions, one row per record",
+            f"shape {array.shape}",
+            "Reshape it so that each record is one row.",
         )
     return array
 
@@ -294,8 +302,10 @@ def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tupl
     given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
     if len(given) != n_columns:
         raise InvalidParameter(
-            f"feature_names of {subject} must be one name per column ({n_columns}); got {len(given)}. "
-            "List every column once, in order."
+            f"feature_names of {subject}",
+            f"be one name per column ({n_columns})",
+            len(given),
+            "List every column once, in order.",
         )
     return given
 
@@ -356,11 +366,11 @@ def _objects(values: Sequence[object]) -> AnyArray:
 
 def _not_numeric(subject: str, got: str) -> InvalidParameter:
     """Say that numbers are needed."""
-    return InvalidParameter(f"{subject} must hold numbers; got {got}. {_NUMBERS.get(subject, _LEVELS)}")
+    return InvalidParameter(subject, "hold numbers", got, _NUMBERS.get(subject, _LEVELS))
 
 
 def _masked(subject: str) -> InvalidParameter:
     """Refuse masked arrays, whose hidden values would otherwise be read."""
     return InvalidParameter(
-        f"{subject} must be a plain array; got a masked one. Put NaN where values are missing and declare missing=."
+        subject, "be a plain array", "a masked one", "Put NaN where values are missing and declare missing=."
     )

@@ -95,7 +95,7 @@ class SchemaTransformer:
         """
         if transform is not None and transform not in _CONTAINERS:
             raise InvalidParameter(
-                f"transform must be one of {', '.join(_CONTAINERS)}; got {transform!r}. Choose one of them."
+                "transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), "Choose one of them."
             )
         if transform is not None:
             object.__setattr__(self, "_output", transform)
@@ -121,7 +121,7 @@ class SchemaTransformer:
         """
         if params:
             raise InvalidParameter(
-                f"A schema must stay as it was agreed; got a new {sorted(params)[0]}. Make another with Schema.of(...)."
+                "A schema", "stay as it was agreed", f"a new {sorted(params)[0]}", "Make another with Schema.of(...)."
             )
         return self
 

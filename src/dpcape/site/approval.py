@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpcape.core.enclosed import WAYS
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.messages import Request
 from dpcape.core.privacy.terms import Terms
 from dpcape.study.study import Study
@@ -32,9 +32,11 @@ class ApprovedStudy:
         if sizes not in self._statistics:
             self._statistics[sizes] = self._study.statistics(n_records)
         if request.statistic not in self._statistics[sizes]:
-            raise ProtocolError(
-                "A release must be of a statistic of the approved study "
-                f"({', '.join(sorted(self._statistics[sizes]))}); got {request.statistic!r}. Run the approved study."
+            raise InvalidMessage(
+                "A release",
+                f"be of a statistic of the approved study ({', '.join(sorted(self._statistics[sizes]))})",
+                repr(request.statistic),
+                "Run the approved study.",
             )
         if request.statistic in WAYS:
             self._check_enclosed(request)
@@ -46,6 +48,7 @@ class ApprovedStudy:
         agreed = None if enclosure is None else {name: getattr(enclosure, name) for name in asked}
         if asked != agreed or request.public.get("inner") not in self._inner:
             raise ProtocolError(
-                "The release was refused because its statistic, package, block or time differs from the approved "
-                "study. Use the approved study."
+                "The release was refused",
+                "its statistic, package, block or time differs from the approved study",
+                "Use the approved study.",
             )

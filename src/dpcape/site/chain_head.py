@@ -43,14 +43,15 @@ class HeadCopy:
             content = self._path.read_bytes()
         except OSError as error:
             raise LedgerRefused(
-                f"The copy of the ledger's head in {self._path.name!r} could not be read "
-                f"({type(error).__name__}). Without it a restored backup would go unnoticed. See "
-                "docs/steward.md, 'Recover from a restored ledger'."
+                f"The copy of the ledger's head in {self._path.name!r} could not be read ({type(error).__name__})",
+                remedy="Without it a restored backup would go unnoticed. See docs/steward.md, 'Recover from a "
+                "restored ledger'.",
             ) from error
         heads = [head for head in (_parsed(content[:_SLOT]), _parsed(content[_SLOT:])) if head is not None]
         if len(content) != 2 * _SLOT or not heads:
             raise LedgerRefused(
-                "The copy of the ledger's head is damaged. See docs/steward.md, 'Recover from a restored ledger'."
+                "The copy of the ledger's head is damaged",
+                remedy="See docs/steward.md, 'Recover from a restored ledger'.",
             )
         return max(heads)
 

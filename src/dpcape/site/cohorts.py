@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.core.errors import DpcapeError, InvalidParameter
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter
 from dpcape.core.files import write_private
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.pages.numbers import round_up
@@ -37,13 +37,15 @@ def require_one_budget(
     for other, entry in known.items():
         if other != name and (entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]):
             raise InvalidParameter(
-                f"A data set must have one budget; got one that is already {other!r}. Register it under that name."
+                "A data set", "have one budget", f"one that is already {other!r}", "Register it under that name."
             )
     forgotten = sorted(set(ceilings) - set(known))
     if forgotten and name not in forgotten:
         raise InvalidParameter(
-            f"every data set of the ledger must be registered before a new one; got no file for {forgotten[0]!r}, "
-            "whose spending stands. Add it first, under its own name."
+            "every data set of the ledger",
+            "be registered before a new one",
+            f"no file for {forgotten[0]!r}, whose spending stands",
+            "Add it first, under its own name.",
         )
 
 
@@ -72,9 +74,10 @@ class RowStore:
         except DpcapeError:
             raise
         except Exception as error:  # third-party readers may raise any exception
-            raise InvalidParameter(
-                f"The data set was not registered because {path.name!r} could not be read "
-                f"({type(error).__name__}). Correct the file."
+            raise Failed(
+                "The data set was not registered",
+                f"{path.name!r} could not be read ({type(error).__name__})",
+                "Correct the file.",
             ) from error
         self._folder.mkdir(mode=0o700, exist_ok=True)
         packed = io.BytesIO()
@@ -122,9 +125,11 @@ def holds_files(path: Path) -> bool:
 def overlap_refused(name: str, other: str, share: float) -> InvalidParameter:
     """Return the refusal of a data set whose records have a budget already."""
     return InvalidParameter(
-        f"a data set must have one budget; got {name!r}, which shares {percent(share)} of its rows with {other!r} "
-        f"(allowed: {percent(LARGEST_OVERLAP)}). Register it under the name {other!r}, so that its spending counts. "
-        "To give these records a second budget all the same, add --accept-overlap."
+        "a data set",
+        "have one budget",
+        f"{name!r}, which shares {percent(share)} of its rows with {other!r} (allowed: {percent(LARGEST_OVERLAP)})",
+        f"Register it under the name {other!r}, so that its spending counts. To give these records a second budget "
+        "all the same, add --accept-overlap.",
     )
 
 

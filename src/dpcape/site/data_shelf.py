@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name, write_private
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder_files import read_json
@@ -75,7 +75,7 @@ class DataShelf(ABC):
         from dpcape.site.cohorts import holds_files, require_one_budget
 
         if not is_name(name):
-            raise InvalidParameter(f"a data set's name must be {NAME_RULE}; got {name[:80]!r}.")
+            raise InvalidParameter("a data set's name", f"be {NAME_RULE}", repr(name[:80]))
         # Registering a name again without an optional setting must not silently drop that setting.
         now = self.state().ceilings.get(name)
         unit = unit_after(now, per, rows_per_subject)
@@ -83,7 +83,7 @@ class DataShelf(ABC):
         ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not holds_files(where):
-            raise InvalidParameter(f"The data set {str(path)!r} does not exist. Correct the path.")
+            raise Failed(f"The data set {str(path)!r} does not exist", remedy="Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
         require_one_budget(known, self.state().ceilings, name, where, content)
         self._require_own_rows(name, known, where, content, accept_overlap)
@@ -142,7 +142,9 @@ class DataShelf(ABC):
             texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
             if not all(isinstance(text, str) for text in texts):
                 raise InvalidParameter(
-                    f"data.json of {str(self.path)!r} must hold a path and a fingerprint per data set; got a damaged "
-                    f"file. {remedy}"
+                    f"data.json of {str(self.path)!r}",
+                    "hold a path and a fingerprint per data set",
+                    "a damaged file",
+                    remedy,
                 )
         return found

@@ -39,13 +39,14 @@ def dealer_for(
     check_approved(place.state(), study.digest(), allowance=allowance)
     if separation == NONE.name:
         raise LedgerRefused(
-            f"{place.name} deals no noise because its engine is not separated: every member and the coordinator could "
-            "read the noise. Serve it on Linux with Landlock."
+            f"{place.name} deals no noise",
+            "its engine is not separated: every member and the coordinator could read the noise",
+            "Serve it on Linux with Landlock.",
         )
     pinned = place.pinned()
     missing = sorted(set(study.sites) - set(pinned))
     if missing:
-        raise ProtocolError(f"The study was refused because {missing[0]} is not pinned at {place.name}. Pin it.")
+        raise ProtocolError("The study was refused", f"{missing[0]} is not pinned at {place.name}", "Pin it.")
     dealer = NoiseDealer(
         place.identity,
         OsNoise() if noise is None else noise,
@@ -65,7 +66,7 @@ def _record(place: SiteFolder, study: str, allowance: str, terms: str) -> None:
 
     def check(entries: Sequence[Entry]) -> None:
         if known is not None:
-            raise LedgerRefused("Noise was not dealt because the allowance has other terms. Start a new run.")
+            raise LedgerRefused("Noise was not dealt", "the allowance has other terms", "Start a new run.")
         check_approved(State.of(entries), study)
 
     place.chain.append("deal", {"study": study, "allowance": allowance, "terms": terms}, check=check)

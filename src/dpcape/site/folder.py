@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpcape.core.enclosed import Contributor
-from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.facts import PublicFacts
 from dpcape.core.files import NAME_RULE, is_name, write_private
 from dpcape.core.noise import NoiseSource, OsNoise
@@ -82,10 +82,10 @@ class SiteFolder(StudyShelf, DataShelf):
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:
-            raise InvalidParameter(f"A site folder must be {FORMAT!r}; got {about.get('format')!r}. Update dpcape.")
+            raise InvalidParameter("A site folder", f"be {FORMAT!r}", repr(about.get("format")), "Update dpcape.")
         if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
             raise InvalidParameter(
-                f"{str(self.path / 'site.json')!r} must name the site and its keys; got a damaged file. Restore it."
+                repr(str(self.path / "site.json")), "name the site and its keys", "a damaged file", "Restore it."
             )
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
@@ -98,15 +98,15 @@ class SiteFolder(StudyShelf, DataShelf):
         """Make the folder, a new identity and an empty ledger; refuse to write into an existing site folder."""
         folder = Path(path)
         if not is_name(name) or name == COORDINATOR:
-            raise InvalidParameter(f"a site's name must be {NAME_RULE}, and not {COORDINATOR}; got {name[:80]!r}.")
+            raise InvalidParameter("a site's name", f"be {NAME_RULE}, and not {COORDINATOR}", repr(name[:80]))
         if (folder / "site.json").exists():
-            raise InvalidParameter(f"A site folder must be new; got {str(path)!r}, which exists. Choose another path.")
+            raise InvalidParameter("A site folder", "be new", f"{str(path)!r}, which exists", "Choose another path.")
         where = folder / "keys" if keys is None else Path(keys).absolute()
         for taken in (where / "identity.key", where / "ledger.head", folder / "ledger.sqlite"):
             # Never written over: it may be the only copy of another site's key, or what an interrupted init left.
             if taken.exists():
-                raise InvalidParameter(
-                    f"The site was not made because {str(taken)!r} exists. Choose another folder or another --keys."
+                raise Failed(
+                    "The site was not made", f"{str(taken)!r} exists", "Choose another folder or another --keys."
                 )
         for place in (folder, where, folder / "studies"):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,8 +134,9 @@ class SiteFolder(StudyShelf, DataShelf):
         key = self.state().coordinator
         if key is None:
             raise LedgerRefused(
-                f"{self.name} serves nobody because no coordinator is pinned. Compare the fingerprint with the "
-                f"coordinator, then run: dpcape site pin {COORDINATOR} PUBLIC_KEY."
+                f"{self.name} serves nobody",
+                "no coordinator is pinned",
+                f"Compare the fingerprint with the coordinator, then run: dpcape site pin {COORDINATOR} PUBLIC_KEY.",
             )
         return key
 
@@ -167,10 +168,10 @@ class SiteFolder(StudyShelf, DataShelf):
             public = b""
         if len(public) != 32 or not is_name(name):
             raise InvalidParameter(
-                f"An identity must be 64 hexadecimal digits; got an invalid key or name, {name!r}. Copy it again."
+                "An identity", "be 64 hexadecimal digits", f"an invalid key or name, {name!r}", "Copy it again."
             )
         if name == self.name and public != self.identity.public:
-            raise InvalidParameter(f"The identity of {name!r} must be its own; got a different key. Pin its own.")
+            raise InvalidParameter(f"The identity of {name!r}", "be its own", "a different key", "Pin its own.")
         if name == COORDINATOR:
             self._append("coordinator", {"identity": public.hex()})
             return
@@ -187,7 +188,7 @@ class SiteFolder(StudyShelf, DataShelf):
     def set_ceiling(self, data: str, ceiling: Ceiling, *, seen: int | None = None) -> None:
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
-            raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {data!r}. Add it first.")
+            raise InvalidParameter("a data set", f"be one of {sorted(self.data_sets())}", repr(data), "Add it first.")
         # Refused here if what is charged cannot be counted per the new unit.
         for charge in self.state().charges_of(data):
             charge.unit.factor(ceiling.unit)
@@ -204,7 +205,7 @@ class SiteFolder(StudyShelf, DataShelf):
         # A noise dealer needs no data set.
         chosen = "" if self.name == study.dealer else self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-            raise InvalidParameter(f"runs must be a whole number of at least 1; got {runs!r}. Write for example 1.")
+            raise InvalidParameter("runs", "be a whole number of at least 1", repr(runs), "Write for example 1.")
         # Finds out now, with the steward present, what the analysis will ask for, and whether it can be counted.
         ApprovedStudy(study)
         if chosen:
@@ -220,7 +221,7 @@ class SiteFolder(StudyShelf, DataShelf):
         """Take an approval back; charges stay. ``seen`` as in :meth:`approve`."""
         digest = study.digest()
         if digest not in self.state().approvals:
-            raise InvalidParameter(f"{study.name!r} was not revoked because it is not approved. See: dpcape site log.")
+            raise Failed(f"{study.name!r} was not revoked", "it is not approved", "See: dpcape site log.")
         self._append("revoke", {"study": digest, "name": study.name}, seen)
 
     def present(self, study: Study) -> str:
@@ -254,7 +255,7 @@ class SiteFolder(StudyShelf, DataShelf):
         data = check_approved(state, study.digest(), data_name, allowance=allowance)
         missing = sorted(set(study.participants) - set(self.pinned()))
         if missing:
-            raise ProtocolError(f"The study was refused because {missing[0]} is not pinned at {self.name}. Pin it.")
+            raise ProtocolError("The study was refused", f"{missing[0]} is not pinned at {self.name}", "Pin it.")
         ledger = self.ledger(study, data)
         charge = study.charge(self.name)
         if allowance not in state.releases:
@@ -297,15 +298,15 @@ class SiteFolder(StudyShelf, DataShelf):
             A head the coordinator saw and the ledger lacks; None for the copy beside the identity key.
         """
         if not reason.strip():
-            raise InvalidParameter("A ledger that lost rows is accepted only with a reason. Write --reason.")
+            raise Failed("A ledger that lost rows is accepted only with a reason", remedy="Write --reason.")
         disagreement = self.chain.disagreement()
         if disagreement is None and seen is None:
-            raise InvalidParameter("There is nothing to accept: the ledger contains its head. Omit --accept-head.")
+            raise Failed("There is nothing to accept: the ledger contains its head", remedy="Omit --accept-head.")
         copied = disagreement[1] if disagreement is not None else Head(0, "")
         gone = seen or copied
         unknown = sorted(set(lost) - set(self.data_sets()))
         if unknown:
-            raise InvalidParameter(f"a data set must be one of {sorted(self.data_sets())}; got {unknown[0]!r}.")
+            raise InvalidParameter("a data set", f"be one of {sorted(self.data_sets())}", repr(unknown[0]))
         body = {"length": gone.length, "head": gone.hash, "reason": reason.strip()}
         self.chain.accept(body, lost_rows(State.of(self.chain.rows_on_disk()), lost))
 
@@ -326,25 +327,25 @@ class SiteFolder(StudyShelf, DataShelf):
         """Refuse a study per record whose records per subject the ceiling does not state, or states too low."""
         reason = self.state().ceilings[data].uncounted(self.real_charge(study, data))
         if reason:
-            raise LedgerRefused(f"The study was not approved. {reason}")
+            raise LedgerRefused("The study was not approved", remedy=reason)
 
     def _append(self, kind: str, body: RowBody, seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))
 
     def _require_member(self, study: Study) -> None:
         if self.name not in study.participants:
-            raise InvalidParameter(f"a study must name the site {self.name!r}; got {', '.join(study.participants)}.")
+            raise InvalidParameter("a study", f"name the site {self.name!r}", ", ".join(study.participants))
 
     def chosen(self, data: str | None) -> str:
         """Return the data set meant: the one named, or the only one."""
         known = sorted(self.data_sets())
         chosen = known[0] if data is None and len(known) == 1 else data
         if not known:
-            raise InvalidParameter("The site has no data set. Register one with: dpcape site add.")
+            raise Failed("The site has no data set", remedy="Register one with: dpcape site add.")
         if chosen not in known:
-            raise InvalidParameter(f"a data set must be one of {known}; got {chosen!r}. Name one with --data.")
+            raise InvalidParameter("a data set", f"be one of {known}", repr(chosen), "Name one with --data.")
         if chosen not in self.state().ceilings:
-            raise InvalidParameter(f"The data set {chosen!r} has no ceiling. Set it: dpcape site budget {chosen}.")
+            raise Failed(f"The data set {chosen!r} has no ceiling", remedy=f"Set it: dpcape site budget {chosen}.")
         return chosen
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dpcape.core.errors import InvalidParameter, LedgerRefused
+from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused
 from dpcape.core.secure_sum.identity import Identity
 
 
@@ -19,7 +19,7 @@ def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
         message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
         raise InvalidParameter(message) from error
     if not isinstance(content, dict):
-        raise InvalidParameter(f"{requirement}; got {str(path.parent)!r}. {remedy}")
+        raise Failed(f"{requirement}; got {str(path.parent)!r}", remedy=remedy)
     return content
 
 
@@ -32,8 +32,10 @@ def identity_in(path: Path) -> Identity:
         private = b""
     if len(private) != 32:
         raise InvalidParameter(
-            f"{str(path)!r} must hold an identity key, 64 hexadecimal digits; got a damaged file. Restore it from a "
-            "backup."
+            repr(str(path)),
+            "hold an identity key, 64 hexadecimal digits",
+            "a damaged file",
+            "Restore it from a backup.",
         )
     return Identity.from_private_bytes(private)
 
@@ -41,9 +43,10 @@ def identity_in(path: Path) -> Identity:
 def _check_private(path: Path) -> None:
     """Refuse a key that others on the machine can read."""
     if not path.is_file():
-        raise InvalidParameter(f"The identity key is not at {str(path)!r}. Mount the disk that holds it.")
+        raise Failed(f"The identity key is not at {str(path)!r}", remedy="Mount the disk that holds it.")
     # Windows has lists of rights instead of modes, and serves no site.
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerRefused(
-            f"The identity key must be readable only by its owner; got wider permissions. Run: chmod 600 {path}."
+            "The identity key must be readable only by its owner; got wider permissions",
+            remedy=f"Run: chmod 600 {path}.",
         )

@@ -138,7 +138,7 @@ class HashChain:
             self._refresh()
             result = self._connection.execute("PRAGMA integrity_check").fetchone()
             if result != ("ok",):
-                raise LedgerRefused("The ledger's file is damaged. Restore it from a backup.")
+                raise LedgerRefused("The ledger's file is damaged", remedy="Restore it from a backup.")
         return self.head()
 
     def disagreement(self) -> tuple[Head, Head] | None:
@@ -192,9 +192,9 @@ class HashChain:
         last = self._known[-1]
         if not self._contains(copied):
             raise LedgerRefused(
-                "The ledger was refused because it does not contain its recorded head (row "
-                f"{copied.length}; the ledger has {last.number} rows). A restored backup may hide "
-                "spending. See docs/steward.md, 'Recover from a restored ledger'."
+                "The ledger was refused",
+                f"it does not contain its recorded head (row {copied.length}; the ledger has {last.number} rows)",
+                "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'.",
             )
         if copied.length < last.number:
             # A process ended between a row and its head, so before it acted on the row.
@@ -210,25 +210,25 @@ class HashChain:
             found = self._connection.execute("SELECT hash FROM entries WHERE number = ?", (last.number,)).fetchone()
             if found != (last.hash,):
                 raise LedgerRefused(
-                    "The ledger was refused because a row changed while it was in use. Keep the file, and "
-                    "restore a backup."
+                    "The ledger was refused",
+                    "a row changed while it was in use",
+                    "Keep the file, and restore a backup.",
                 )
         query = "SELECT number, time, kind, body, hash FROM entries WHERE number > ? ORDER BY number"
         for row in self._connection.execute(query, (len(self._known),)):
             self._known.append(_checked(row, self._known[-1].hash if self._known else _START, len(self._known) + 1))
         if not self._known:
-            raise LedgerRefused("The ledger was refused because its first row is missing. Restore it from a backup.")
+            raise LedgerRefused("The ledger was refused", "its first row is missing", "Restore it from a backup.")
         if self._known[0].body.get("format") != FORMAT:
             raise LedgerRefused(
-                f"The ledger was refused because it is not of format {FORMAT}. Install the dpcape version "
-                "that wrote it."
+                "The ledger was refused", f"it is not of format {FORMAT}", "Install the dpcape version that wrote it."
             )
 
 
 def _connected(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise LedgerRefused(
-            f"The ledger {path.name!r} is missing. Restore it from a backup, or make a new site folder."
+            f"The ledger {path.name!r} is missing", remedy="Restore it from a backup, or make a new site folder."
         )
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
     # FULL in WAL mode syncs the log before COMMIT returns; `cell_size_check` notices damaged pages early.
@@ -243,9 +243,9 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _unusable(error: sqlite3.Error) -> LedgerRefused:
     return LedgerRefused(
-        f"The ledger's file could not be read or written ({type(error).__name__}). Check disk "
-        "space and permissions, then run: dpcape site log --verify. If the file is damaged, "
-        "restore a backup (docs/steward.md, 'Recover from a restored ledger')."
+        f"The ledger's file could not be read or written ({type(error).__name__})",
+        remedy="Check disk space and permissions, then run: dpcape site log --verify. If the file is damaged, restore "
+        "a backup (docs/steward.md, 'Recover from a restored ledger').",
     )
 
 
@@ -271,7 +271,8 @@ def _checked(row: tuple[Any, ...], previous: str, expected: int) -> Entry:
     number, time, kind, body, found = row
     if number != expected or _hash(number, time, kind, body, previous) != found:
         raise LedgerRefused(
-            f"The ledger was refused because row {expected} does not carry the hash of the rows before"
-            " it. The file was changed outside dpcape. Keep it, and restore a backup."
+            "The ledger was refused",
+            f"row {expected} does not carry the hash of the rows before it",
+            "The file was changed outside dpcape. Keep it, and restore a backup.",
         )
     return Entry(number, time, kind, json.loads(body), found)

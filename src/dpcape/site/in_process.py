@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpcape.core.enclosed import IN_THIS_PROCESS
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.noise import NoiseSource, OsNoise
 from dpcape.core.privacy.ledger import Ledger
 from dpcape.core.protocols.dealt_noise import DEALER
@@ -76,22 +76,21 @@ def in_process(
     """
     _check_records(records)
     if DEALER in records:
-        raise InvalidParameter(f"A site's name must not be that of the noise dealer; got {DEALER!r}. Rename the site.")
+        raise InvalidParameter("A site's name", "not be that of the noise dealer", repr(DEALER), "Rename the site.")
     unknown = sorted(set(ledgers or {}) - set(records))
     if unknown:
         raise InvalidParameter(
-            f"ledgers must be given for sites of the federation; got one for {', '.join(unknown)}. Correct the name."
+            "ledgers", "be given for sites of the federation", f"one for {', '.join(unknown)}", "Correct the name."
         )
     source = OsNoise() if noise is None else noise
     for name, ledger in (ledgers or {}).items():
         if not hasattr(ledger, "charge"):
             raise InvalidParameter(
-                f"The ledger of {name!r} must be a Ledger; got {type(ledger).__name__}. Write "
-                "Ledger(epsilon=..., delta=...)."
+                f"The ledger of {name!r}", "be a Ledger", type(ledger).__name__, "Write Ledger(epsilon=..., delta=...)."
             )
     if noise is not None and not isinstance(noise, NoiseSource):
         raise InvalidParameter(
-            f"noise must be left out, or a Replay for tests; got {type(noise).__name__}. Write noise=Replay(seed)."
+            "noise", "be left out, or a Replay for tests", type(noise).__name__, "Write noise=Replay(seed)."
         )
     members = {
         name: Site(
@@ -117,20 +116,22 @@ def in_process(
 def _check_records(records: object) -> None:
     """Refuse anything but a mapping from names to records, and say how records are made."""
     if not isinstance(records, Mapping):
-        raise InvalidParameter(
-            f"in_process() needs a mapping from site name to records; got {type(records).__name__}. "
-            "Write in_process({'lyon': rows(X, bound=...)})."
+        raise Failed(
+            f"in_process() needs a mapping from site name to records; got {type(records).__name__}",
+            remedy="Write in_process({'lyon': rows(X, bound=...)}).",
         )
     if not records:
-        raise InvalidParameter(
-            "in_process() needs at least one site; got an empty mapping. Write in_process({'lyon': "
-            "rows(X, bound=...)})."
+        raise Failed(
+            "in_process() needs at least one site; got an empty mapping",
+            remedy="Write in_process({'lyon': rows(X, bound=...)}).",
         )
     for name, held in records.items():
         if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"a site's name must be text; got {name!r}. Write {{'lyon': ...}}.")
+            raise InvalidParameter("a site's name", "be text", repr(name), "Write {'lyon': ...}.")
         if not callable(getattr(held, "facts", None)):
             raise InvalidParameter(
-                f"The value for site {name!r} must be records; got {type(held).__name__}. Build them with "
-                "rows(X, bound=...), views, labelled, documents or subjects."
+                f"The value for site {name!r}",
+                "be records",
+                type(held).__name__,
+                "Build them with rows(X, bound=...), views, labelled, documents or subjects.",
             )

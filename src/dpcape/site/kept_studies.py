@@ -7,7 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from dpcape.analyses.registry import needed_code, package_of
-from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.files import write_private
 from dpcape.study.other_packages import Describe
 from dpcape.study.study import Study
@@ -25,9 +25,7 @@ def keep_study(studies: Path, study: Study, packages: Container[str], describe: 
             write_private(copy, file.read_bytes())
         write_private(folder / "study.toml", study.text)
     if Study.load(folder / "study.toml", packages=packages, describe=describe).digest() != digest:
-        raise ProtocolError(
-            "The study was not kept because one of its files changed during the review. Review it again."
-        )
+        raise ProtocolError("The study was not kept", "one of its files changed during the review", "Review it again.")
     return digest
 
 
@@ -39,8 +37,10 @@ def kept_study(studies: Path, reference: str, packages: Container[str], describe
     found = kept if matching else [study for study in kept if study.name == reference]
     if len(found) != 1:
         raise InvalidParameter(
-            f"a study must be a file, or one that was reviewed here; got {reference!r}, which matches "
-            f"{len(found)}. Give the path of the study file, or its digest."
+            "a study",
+            "be a file, or one that was reviewed here",
+            f"{reference!r}, which matches {len(found)}",
+            "Give the path of the study file, or its digest.",
         )
     return found[0]
 
@@ -51,9 +51,10 @@ def require_allowed(studies: Path, digest: str, packages: Container[str]) -> Non
     needed = needed_code(head, packages)
     if needed is not None and package_of(needed) not in packages:
         raise LedgerRefused(
-            f"The study was refused because {needed.name!r} is code of the package {package_of(needed)!r}, which this "
-            "site does not run. Ask its steward to allow the package (dpcape site allow-analysis) and to start the "
-            "site again, on Linux with Landlock; or use an analysis of dpcape."
+            "The study was refused",
+            f"{needed.name!r} is code of the package {package_of(needed)!r}, which this site does not run",
+            "Ask its steward to allow the package (dpcape site allow-analysis) and to start the site again, on Linux "
+            "with Landlock; or use an analysis of dpcape.",
         )
 
 
@@ -61,8 +62,9 @@ def _loaded(entry: Path, packages: Container[str], describe: Describe) -> Study:
     """Load a kept study, which must still be what was kept."""
     study = Study.load(entry / "study.toml", packages=packages, describe=describe)
     if study.digest() != entry.name:
-        raise InvalidParameter(
-            f"The kept study in {entry} was refused because it changed after the review. Remove that "
-            "folder and review the study file again."
+        raise Failed(
+            f"The kept study in {entry} was refused",
+            "it changed after the review",
+            "Remove that folder and review the study file again.",
         )
     return study

@@ -29,13 +29,17 @@ class Ceiling:
     def __post_init__(self) -> None:
         if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
             raise InvalidParameter(
-                "A ceiling must have a positive finite epsilon and a delta strictly between 0 and 1; got "
-                f"{self.epsilon!r} and {self.delta!r}. Write for example --epsilon 3 --delta 1e-4."
+                "A ceiling",
+                "have a positive finite epsilon and a delta strictly between 0 and 1",
+                f"{self.epsilon!r} and {self.delta!r}",
+                "Write for example --epsilon 3 --delta 1e-4.",
             )
         if self.per_study is not None and not 0 < self.per_study < float("inf"):
             raise InvalidParameter(
-                f"per_study must be a positive finite epsilon; got {self.per_study!r}. Leave it out for no "
-                "ceiling per study."
+                "per_study",
+                "be a positive finite epsilon",
+                repr(self.per_study),
+                "Leave it out for no ceiling per study.",
             )
 
     def spent(self, charges: Sequence[Charge]) -> float:
@@ -285,16 +289,16 @@ class SiteLedger:
         """Count a release durably; each happens at most once and in order."""
         n_releases = self._mine.get(allowance)
         if n_releases is None:
-            raise ProtocolError("The release was refused because its allowance was not charged here. Start a new run.")
+            raise ProtocolError("The release was refused", "its allowance was not charged here", "Start a new run.")
         if release >= n_releases:
             raise LedgerRefused(
-                f"An allowance of {n_releases} releases must not be exceeded; got release {release + 1}. "
-                "Start a new run, which is charged separately."
+                f"An allowance of {n_releases} releases must not be exceeded; got release {release + 1}",
+                remedy="Start a new run, which is charged separately.",
             )
 
         def check(entries: Sequence[Entry]) -> None:
             if release < next_release(entries, allowance):
-                raise ProtocolError(f"Release {release + 1} was refused because it happened before. Start a new run.")
+                raise ProtocolError(f"Release {release + 1} was refused", "it happened before", "Start a new run.")
 
         # Moves the copy of the head as every row does: without this row, `reopen` would give the release again.
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check)
@@ -319,13 +323,15 @@ class SiteLedger:
 
     def _ceiling(self, state: State) -> Ceiling:
         if self._data not in state.ceilings:
-            raise LedgerRefused(f"The data set {self._data!r} has no ceiling. Set it with: dpcape site budget.")
+            raise LedgerRefused(
+                f"The data set {self._data!r} has no ceiling", remedy="Set it with: dpcape site budget."
+            )
         return state.ceilings[self._data]
 
     def _check(self, state: State, charge: Charge) -> None:
         check_approved(state, self._study, self._data)
         if charge.allowance in state.releases:
-            raise LedgerRefused("The allowance was refused because it is already charged. Start a new run.")
+            raise LedgerRefused("The allowance was refused", "it is already charged", "Start a new run.")
         ceiling = self._ceiling(state)
         if ceiling.per_study is not None:
             charges = state.charges_of(self._data, self._study)
@@ -362,21 +368,24 @@ def check_approved(state: State, study: str, data: str | None = None, *, allowan
     """
     if study not in state.approvals:
         raise LedgerRefused(
-            f"The study {study[:16]} was refused because this site's steward has not approved it. No "
-            "records were read. Ask for approval (dpcape site review, then dpcape site approve)."
+            f"The study {study[:16]} was refused",
+            "this site's steward has not approved it",
+            "No records were read. Ask for approval (dpcape site review, then dpcape site approve).",
         )
     approved, runs = state.approvals[study]
     if data is not None and data != approved:
         raise LedgerRefused(
-            "The study was refused because it was approved for a different data set. No records were "
-            "read. Ask for approval."
+            "The study was refused",
+            "it was approved for a different data set",
+            "No records were read. Ask for approval.",
         )
     known = {entry.charge.allowance for entry in state.charges if entry.study == study}
     known |= {name for name, (digest, _) in state.dealt.items() if digest == study}
     if state.runs.get(study, 0) >= runs and allowance not in known:
         raise LedgerRefused(
-            f"The study was refused because its approved runs ({runs}) are used up. No records were "
-            "read. Ask for another approval."
+            "The study was refused",
+            f"its approved runs ({runs}) are used up",
+            "No records were read. Ask for another approval.",
         )
     return approved
 
@@ -388,9 +397,9 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
     known = 1 <= length <= len(entries) and entries[length - 1].hash == head
     if not known and (length, head) not in State.of(entries).accepted:
         raise LedgerRefused(
-            "The ledger was refused because it does not contain the head it showed before (row "
-            f"{length}). A restored backup may hide spending. See docs/steward.md, 'Recover from a "
-            "restored ledger'."
+            "The ledger was refused",
+            f"it does not contain the head it showed before (row {length})",
+            "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'.",
         )
 
 
@@ -403,7 +412,7 @@ def check_seen(entries: Sequence[Entry], seen: int) -> None:
     """Refuse a decision made in sight of an older ledger; ``seen`` is the :func:`last_decision` of that time."""
     if last_decision(entries) != seen:
         raise LedgerRefused(
-            "The decision was not saved because the ledger changed after you opened it. Reload, then decide."
+            "The decision was not saved", "the ledger changed after you opened it", "Reload, then decide."
         )
 
 

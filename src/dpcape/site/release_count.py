@@ -21,13 +21,14 @@ def next_release(entries: Sequence[Entry], allowance: str) -> int:
             following = max(following, int(entry.body["number"]) + 1)
         elif entry.kind == "charge":
             return following
-    raise ProtocolError("The release was refused because its allowance was not charged. Start a new run.")
+    raise ProtocolError("The release was refused", "its allowance was not charged", "Start a new run.")
 
 
 def releases_may_be_lost() -> LedgerRefused:
     """Return the refusal to go on with an allowance after the ledger lost rows that may count its releases."""
     return LedgerRefused(
-        "The allowance was not continued because this site's ledger lost rows after it was charged: what was released "
-        "already could be released again with other noise. No records were read. Start a new run with --again, "
-        "which is charged separately."
+        "The allowance was not continued",
+        "this site's ledger lost rows after it was charged: what was released already could be released again with "
+        "other noise",
+        "No records were read. Start a new run with --again, which is charged separately.",
     )

@@ -82,9 +82,11 @@ def similar_data(
 def similar_refused(name: str, similar: Sequence[Similar]) -> InvalidParameter:
     """Return the refusal of a data set that may be another one in other columns."""
     return InvalidParameter(
-        f"a data set must have one budget; got {name!r}, which may be of the same people as "
-        f"{'; '.join(map(str, similar))}. If it is, register it under the name {similar[0].name!r}, so that its "
-        "spending counts. If it is of other people, add --different-people."
+        "a data set",
+        "have one budget",
+        f"{name!r}, which may be of the same people as {'; '.join(map(str, similar))}",
+        f"If it is, register it under the name {similar[0].name!r}, so that its spending counts. If it is of other "
+        "people, add --different-people.",
     )
 
 

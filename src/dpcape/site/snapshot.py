@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dpcape.core.errors import InvalidParameter, nearest_name
+from dpcape.core.errors import Failed, InvalidParameter, nearest_name
 from dpcape.site.reader_process import ReaderTask
 from dpcape.site.vault.sandbox import clean_environment
 
@@ -64,18 +64,18 @@ class SourceFile:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InvalidParameter(
-                f"The source file {str(path)!r} could not be read because it is missing or not valid TOML. Correct it."
+            raise Failed(
+                f"The source file {str(path)!r} could not be read", "it is missing or not valid TOML", "Correct it."
             ) from error
         source = content.get("source")
         if set(content) != {"source"} or not isinstance(source, dict):
-            raise InvalidParameter("A source file must hold one table, [source]; got a different one. Write [source].")
+            raise InvalidParameter("A source file", "hold one table, [source]", "a different one", "Write [source].")
         for key in source:
             if key not in (*_REMOTE, *_QUERY):
                 near = nearest_name(key, (*_REMOTE, *_QUERY))
-                raise InvalidParameter(f"{key!r} is not a field of [source]. {near or 'Remove it.'}")
+                raise Failed(f"{key!r} is not a field of [source]", remedy=near or "Remove it.")
         if ("url" in source) == ("query" in source):
-            raise InvalidParameter("[source] must have url or query; got both, or one is missing. Write one of them.")
+            raise InvalidParameter("[source]", "have url or query", "both, or one is missing", "Write one of them.")
         return cls._of_url(source, path.parent) if "url" in source else cls._of_query(source, path.parent)
 
     @classmethod
@@ -83,15 +83,17 @@ class SourceFile:
         parts = urlsplit(str(source["url"]))
         if parts.scheme != "https" or not parts.hostname or parts.username is not None:
             raise InvalidParameter(
-                "url of [source] must be https://HOST/PATH without a user name; got a different one. Use https, and "
-                "token_file for a token."
+                "url of [source]",
+                "be https://HOST/PATH without a user name",
+                "a different one",
+                "Use https, and token_file for a token.",
             )
         most = source.get("most_megabytes", _MOST_MEGABYTES)
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise InvalidParameter(f"most_megabytes of [source] must be a whole number from 1; got {most!r}.")
+            raise InvalidParameter("most_megabytes of [source]", "be a whole number from 1", repr(most))
         token, authority = (_path(source, key, folder) for key in ("token_file", "ca_file"))
         if source.get("redcap", False) is True and token is None:
-            raise InvalidParameter("token_file of [source] is missing: REDCap's API needs one. Write token_file.")
+            raise Failed("token_file of [source] is missing: REDCap's API needs one", remedy="Write token_file.")
         return cls(
             url=str(source["url"]),
             redcap=source.get("redcap", False) is True,
@@ -104,10 +106,10 @@ class SourceFile:
     def _of_query(cls, source: dict[str, Any], folder: Path) -> SourceFile:
         tables = source.get("tables", {})
         if not isinstance(tables, dict) or not all(isinstance(entry, str) for entry in tables.values()):
-            raise InvalidParameter("tables of [source] must map names to files; got a different value.")
+            raise InvalidParameter("tables of [source]", "map names to files", "a different value")
         database = _path(source, "database", folder)
         if (database is None) == (not tables):
-            raise InvalidParameter("[source] must have tables or database beside query; got both, or one is missing.")
+            raise InvalidParameter("[source]", "have tables or database beside query", "both, or one is missing")
         files = {name: (folder / entry).absolute() for name, entry in tables.items()}
         return cls(query=str(source["query"]), tables=files, database=database)
 
@@ -117,7 +119,7 @@ def _path(source: dict[str, Any], key: str, folder: Path) -> Path | None:
         return None
     path = (folder / str(source[key])).absolute()
     if not path.is_file():
-        raise InvalidParameter(f"{key} of [source] must be an existing file; got {source[key]!r}. Correct the path.")
+        raise InvalidParameter(f"{key} of [source]", "be an existing file", repr(source[key]), "Correct the path.")
     return path
 
 
@@ -136,9 +138,9 @@ def snapshot(source: SourceFile, target: Path, *, replace: bool = False) -> int:
     kind = target.name.rpartition(".")[2].lower()
     allowed = FORMATS if source.url and not source.redcap else ("csv",)
     if kind not in allowed:
-        raise InvalidParameter(f"The snapshot's name must end in {', '.join(allowed)}; got {target.name!r}. Rename it.")
+        raise InvalidParameter("The snapshot's name", f"end in {', '.join(allowed)}", repr(target.name), "Rename it.")
     if target.exists() and not replace:
-        raise InvalidParameter(f"{str(target)!r} exists. Choose another name, or replace it with --replace.")
+        raise Failed(f"{str(target)!r} exists", remedy="Choose another name, or replace it with --replace.")
     place = Path(tempfile.mkdtemp(prefix=".snapshot-", dir=target.absolute().parent))
     try:
         part = place / f"part.{kind}"
@@ -177,8 +179,8 @@ def _keep(part: Path, target: Path) -> int:
 
 
 def _no_file() -> InvalidParameter:
-    return InvalidParameter(
-        "The snapshot failed because the reader left no plain file of its own. Nothing was copied. Look at the source."
+    return Failed(
+        "The snapshot failed", "the reader left no plain file of its own", "Nothing was copied. Look at the source."
     )
 
 
@@ -215,7 +217,7 @@ def _read_in_process(task: ReaderTask) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise InvalidParameter("The snapshot failed because the reader took over an hour. Ask for less.") from error
+        raise Failed("The snapshot failed", "the reader took over an hour", "Ask for less.") from error
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     if done.returncode == 0:
         return
@@ -223,4 +225,4 @@ def _read_in_process(task: ReaderTask) -> None:
         reason = str(json.loads(lines[-1])["error"])[:500]
     except (IndexError, ValueError, KeyError, TypeError):
         reason = f"the reader process ended with code {done.returncode}"
-    raise InvalidParameter(f"The snapshot failed because {reason}. Nothing was copied. Correct the source file.")
+    raise Failed("The snapshot failed", reason, "Nothing was copied. Correct the source file.")

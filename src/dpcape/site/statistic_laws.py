@@ -93,20 +93,24 @@ def _require_extent(statistic: AnyStatistic, facts: PublicFacts) -> None:
     for name, (own, stated) in pairs.items():
         if own != stated:
             raise InvalidParameter(
-                f"the {name} of the statistic {statistic.name!r} must be what its extent says ({stated:.6g}); got "
-                f"{own:.6g}. Leave the property as it is and change extent."
+                f"the {name} of the statistic {statistic.name!r}",
+                f"be what its extent says ({stated:.6g})",
+                f"{own:.6g}",
+                "Leave the property as it is and change extent.",
             )
         if not 0 <= own < math.inf:
             raise InvalidParameter(
-                f"the {name} of the statistic {statistic.name!r} must be finite and not negative; got {own!r}."
+                f"the {name} of the statistic {statistic.name!r}", "be finite and not negative", repr(own)
             )
     if statistic.diameter == 0:
-        raise InvalidParameter(f"the diameter of the statistic {statistic.name!r} must be positive; got 0.")
+        raise InvalidParameter(f"the diameter of the statistic {statistic.name!r}", "be positive", "0")
     shape = _total(statistic, facts, _site(facts)).shape
     if shape != (statistic.size,):
         raise InvalidParameter(
-            f"the total of the statistic {statistic.name!r} must be a vector of {statistic.size} numbers; got shape "
-            f"{shape}. Pack it, or correct the size in extent."
+            f"the total of the statistic {statistic.name!r}",
+            f"be a vector of {statistic.size} numbers",
+            f"shape {shape}",
+            "Pack it, or correct the size in extent.",
         )
 
 
@@ -119,9 +123,10 @@ def _require_finite(statistic: AnyStatistic, facts: PublicFacts) -> None:
                 total = _total(statistic, facts, unit[np.newaxis])
             if not np.isfinite(total).all():
                 raise InvalidParameter(
-                    f"the total of the statistic {statistic.name!r} must be finite for every possible record; got NaN "
-                    f"or infinity for a record whose values are {size:g} times the bound before clipping. Let such a "
-                    "record contribute zeros: a site's refusal would reveal that it exists."
+                    f"the total of the statistic {statistic.name!r}",
+                    "be finite for every possible record",
+                    f"NaN or infinity for a record whose values are {size:g} times the bound before clipping",
+                    "Let such a record contribute zeros: a site's refusal would reveal that it exists.",
                 )
 
 
@@ -136,22 +141,27 @@ def _require_diameter(statistic: AnyStatistic, facts: PublicFacts, effort: Effor
     # Negated, because NaN compares false: this way NaN is refused.
     if not distance <= statistic.diameter * (1 + _SLACK):
         raise InvalidParameter(
-            f"the diameter of the statistic {statistic.name!r} must hold for every pair of records; got "
-            f"{statistic.diameter:.6g} where two possible records are {distance:.6g} apart. State a larger one."
+            f"the diameter of the statistic {statistic.name!r}",
+            "hold for every pair of records",
+            f"{statistic.diameter:.6g} where two possible records are {distance:.6g} apart",
+            "State a larger one.",
         )
     if not length <= statistic.radius * (1 + _SLACK):
         raise InvalidParameter(
-            f"the radius of the statistic {statistic.name!r} must hold for every record; got {statistic.radius:.6g} "
-            f"where a possible record contributes {length:.6g}. State a larger one."
+            f"the radius of the statistic {statistic.name!r}",
+            "hold for every record",
+            f"{statistic.radius:.6g} where a possible record contributes {length:.6g}",
+            "State a larger one.",
         )
     site = _site(facts)
     totals = [_total(statistic, facts, np.vstack([unit, site[1:]])) for unit in pair]
     moved = float(np.linalg.norm(totals[0] - totals[1]))
     if not moved <= statistic.sensitivity(_SITE) + _SLACK * statistic.diameter:
         raise InvalidParameter(
-            f"a total of the statistic {statistic.name!r} must move by at most {statistic.sensitivity(_SITE):.6g} when "
-            f"one of {_SITE} records is replaced; got {moved:.6g}. Let a record's contribution depend on that record "
-            "only."
+            f"a total of the statistic {statistic.name!r}",
+            f"move by at most {statistic.sensitivity(_SITE):.6g} when one of {_SITE} records is replaced",
+            f"{moved:.6g}",
+            "Let a record's contribution depend on that record only.",
         )
     return distance, length
 
@@ -169,14 +179,17 @@ def _require_sums(statistic: AnyStatistic, facts: PublicFacts) -> float:
         allowed += len(positions) * statistic.rounding(1)
         if not error <= max(allowed, 1e-6 * statistic.radius):
             raise InvalidParameter(
-                f"a total of the statistic {statistic.name!r} must be the sum over its records; got one that is "
-                f"{error:.6g} away from that sum (the radius is {statistic.radius:.6g}) when {change}. Let a record's "
-                "contribution depend on that record only."
+                f"a total of the statistic {statistic.name!r}",
+                "be the sum over its records",
+                f"one that is {error:.6g} away from that sum (the radius is {statistic.radius:.6g}) when {change}",
+                "Let a record's contribution depend on that record only.",
             )
         if error > allowed:
             raise InvalidParameter(
-                f"the rounding of the statistic {statistic.name!r} must bound the error of its total; got "
-                f"{allowed:.3g} where {len(positions)} records are off by {error:.3g}. State a larger one."
+                f"the rounding of the statistic {statistic.name!r}",
+                "bound the error of its total",
+                f"{allowed:.3g} where {len(positions)} records are off by {error:.3g}",
+                "State a larger one.",
             )
         largest = max(largest, error / allowed if allowed else 0.0)
     return largest

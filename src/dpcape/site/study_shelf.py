@@ -41,7 +41,7 @@ class StudyShelf(ABC):
         """
         if not is_name(package) or not (allowed or package in self.state().packages):
             rule = NAME_RULE if allowed else "one that was allowed"
-            raise InvalidParameter(f"a package's name must be {rule}; got {package[:80]!r}, which is not.")
+            raise InvalidParameter("a package's name", f"be {rule}", f"{package[:80]!r}, which is not")
         if allowed:
             from dpcape.site.foreign.installed import require_inert
 
@@ -81,7 +81,9 @@ class StudyShelf(ABC):
             return
         if enclosure.package not in self.state().record_by_record:
             raise LedgerRefused(
-                f"The study was refused because it assumes that the package {enclosure.package!r} treats each record "
-                "by itself, and this site's steward has not accepted that. No records were read. Accept it with: "
-                f'dpcape site allow-analysis {enclosure.package} --record-by-record; or ask for way = "sampled".'
+                "The study was refused",
+                f"it assumes that the package {enclosure.package!r} treats each record by itself, and this site's "
+                "steward has not accepted that",
+                f"No records were read. Accept it with: dpcape site allow-analysis {enclosure.package} "
+                '--record-by-record; or ask for way = "sampled".',
             )

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.files import write_private
 from dpcape.core.secure_sum.certificate_request import request_statement
 from dpcape.core.secure_sum.identity import Identity
@@ -30,9 +30,7 @@ def tls_key(keys: Path) -> rsa.RSAPrivateKey:
         write_private(path, pem)
     loaded = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(loaded, rsa.RSAPrivateKey):
-        raise InvalidParameter(
-            f"{TLS_KEY} must be an RSA key; got a key of a different kind. Remove it; a new one is made."
-        )
+        raise InvalidParameter(TLS_KEY, "be an RSA key", "a key of a different kind", "Remove it; a new one is made.")
     return loaded
 
 
@@ -56,17 +54,20 @@ def require_own_certificate(pem: bytes, kit: Path, site: str, key: rsa.RSAPrivat
     names = [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [site]:
         raise InvalidParameter(
-            f"The kit must be made for {site}, whose folder is served; got the kit of {', '.join(names) or 'nobody'}. "
-            f"Use the kit of {site}."
+            "The kit",
+            f"be made for {site}, whose folder is served",
+            f"the kit of {', '.join(names) or 'nobody'}",
+            f"Use the kit of {site}.",
         )
     remedy = (
         "Send the output of 'dpcape site identity --json' to the coordinator, who makes a new kit with "
         "'dpcape federation replace-site'."
     )
     if any((kit / "startup").glob("*.key")):
-        raise InvalidParameter(
-            "The kit was refused because it holds a private key that the coordinator has seen: an earlier dpcape made "
-            f"it. {remedy}"
+        raise Failed(
+            "The kit was refused",
+            "it holds a private key that the coordinator has seen: an earlier dpcape made it",
+            remedy,
         )
     if certificate.public_key() != key.public_key():
-        raise InvalidParameter(f"The kit was refused because its certificate is not for this site's key. {remedy}")
+        raise Failed("The kit was refused", "its certificate is not for this site's key", remedy)

@@ -38,8 +38,10 @@ class Atlas(Basis):
         numbers = np.unique(given[given > 0]) if whole else np.empty(0, dtype=np.int64)
         if not 1 <= len(numbers) <= MOST_COLUMNS:
             raise InvalidParameter(
-                f"labels must be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones; got "
-                f"{len(numbers)} in an array of shape {given.shape}. Use the atlas of the voxels of the mask."
+                "labels",
+                f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones",
+                f"{len(numbers)} in an array of shape {given.shape}",
+                "Use the atlas of the voxels of the mask.",
             )
         self._labels: IntArray = given.astype(np.int64)
         self.n_features, self.n_columns = len(given), len(numbers)
@@ -97,16 +99,20 @@ class Template(Basis):
             given = np.full((), np.nan)
         if given.ndim != 2 or not 1 <= given.shape[1] <= min(MOST_COLUMNS, given.shape[0]):
             raise InvalidParameter(
-                f"A template must be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}; "
-                f"got shape {given.shape}. Use a matrix with one row per column of the records."
+                "A template",
+                f"be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}",
+                f"shape {given.shape}",
+                "Use a matrix with one row per column of the records.",
             )
         with np.errstate(over="ignore", invalid="ignore"):
             apart = float(np.abs(given.T @ given - np.eye(given.shape[1])).max())
         # Written so that NaN is refused: products of huge numbers are none.
         if not np.isfinite(given).all() or not apart <= 1e-8:
             raise InvalidParameter(
-                "A template must have finite orthonormal columns; got columns that are not. Use "
-                "numpy.linalg.qr(columns)[0]."
+                "A template",
+                "have finite orthonormal columns",
+                "columns that are not",
+                "Use numpy.linalg.qr(columns)[0].",
             )
         self._columns: FloatArray = np.ascontiguousarray(given)
         self.n_features, self.n_columns = given.shape
@@ -159,8 +165,11 @@ def as_basis(given: object) -> Basis:
         if isinstance(error, InvalidParameter):
             raise
     raise InvalidParameter(
-        f"basis must be ['cosines', shape, counts], with the runs of a mask if there is one, ['atlas', labels] or "
-        f"['template', columns]; got {kind!r} and {len(lists)} lists. Write what listed() of a basis returns."
+        "basis",
+        "be ['cosines', shape, counts], with the runs of a mask if there is one, ['atlas', labels] or ['template', "
+        "columns]",
+        f"{kind!r} and {len(lists)} lists",
+        "Write what listed() of a basis returns.",
     )
 
 
@@ -177,20 +186,26 @@ def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
     if not isinstance(given, list | tuple) or len(given) != len(widths):
         many = f" of {len(given)}" if isinstance(given, list | tuple) else ""
         raise InvalidParameter(
-            f"basis must have one entry per view ({len(widths)}), None for a view that needs no basis; got "
-            f"{type(given).__name__}{many}. Write for example basis=(Cosines(mask, counts), None)."
+            "basis",
+            f"have one entry per view ({len(widths)}), None for a view that needs no basis",
+            f"{type(given).__name__}{many}",
+            "Write for example basis=(Cosines(mask, counts), None).",
         )
     parts = [Columns(width) if is_no_basis(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
     if all(part.is_complete for part in parts):
         raise InvalidParameter(
-            f"basis must have a basis for at least one view; got {len(parts)} views without one. Leave basis out, or "
-            "write for example basis=(Cosines(mask, counts), None)."
+            "basis",
+            "have a basis for at least one view",
+            f"{len(parts)} views without one",
+            "Leave basis out, or write for example basis=(Cosines(mask, counts), None).",
         )
     for number, (part, width) in enumerate(zip(parts, widths, strict=True), start=1):
         if part.n_features != width:
             raise InvalidParameter(
-                f"The basis of view {number} must have one row per column of the view ({width}); got "
-                f"{part.n_features}. Use a basis of the voxels of the mask."
+                f"The basis of view {number}",
+                f"have one row per column of the view ({width})",
+                part.n_features,
+                "Use a basis of the voxels of the mask.",
             )
     return SideBySide(parts)
 
@@ -211,8 +226,10 @@ def basis_from(kind: str, array: AnyArray) -> Basis:
         return Template(given)
     if kind not in ("cosines", "columns") or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
         raise InvalidParameter(
-            f"A basis must be cosines, an atlas or a template; got {kind!r}. Install the same version of dpcape "
-            "everywhere."
+            "A basis",
+            "be cosines, an atlas or a template",
+            repr(kind),
+            "Install the same version of dpcape everywhere.",
         )
     if kind == "columns":
         return Columns(int(given[0]))
@@ -251,6 +268,8 @@ def _whole(values: FloatArray, count: int) -> IntArray:
 
 def _not_views() -> InvalidParameter:
     return InvalidParameter(
-        "The bases of views must be cosines, atlases, templates or columns; got an array that is none of them. Install "
-        "the same version of dpcape everywhere."
+        "The bases of views",
+        "be cosines, atlases, templates or columns",
+        "an array that is none of them",
+        "Install the same version of dpcape everywhere.",
     )

@@ -55,8 +55,10 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
         self._basis = basis_from(basis, columns)
         if self._basis.n_features != facts.n_features:
             raise InvalidParameter(
-                f"basis must have one row per column of the records ({facts.n_features}); got "
-                f"{self._basis.n_features}. Use a basis of the voxels of the mask."
+                "basis",
+                f"have one row per column of the records ({facts.n_features})",
+                self._basis.n_features,
+                "Use a basis of the voxels of the mask.",
             )
 
     @property
@@ -144,7 +146,7 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
 
     def __init__(self, facts: PublicFacts, basis: str, columns: FloatArray | IntArray, mean_weight: float) -> None:
         if not 0 < mean_weight <= math.sqrt(2):
-            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}. The default is 0.5.")
+            raise InvalidParameter("mean_weight", "be in (0, sqrt(2)]", repr(mean_weight), "The default is 0.5.")
         super().__init__(facts, basis, columns, mean_weight=mean_weight)
         self._mean_weight = float(mean_weight)
 
@@ -243,7 +245,7 @@ class ResidualMaps(_InBasis[FloatArray]):
         self._scale = checked_matrix("residual_scale", residual_scale, (len(self._mapped),))
         if (self._scale <= 0).any():
             raise InvalidParameter(
-                f"residual_scale must be positive numbers; got {self._scale.min():g}. Use a length of residuals."
+                "residual_scale", "be positive numbers", f"{self._scale.min():g}", "Use a length of residuals."
             )
 
     @property
@@ -258,8 +260,10 @@ class ResidualMaps(_InBasis[FloatArray]):
         whole = given.shape == (len(most),) and given.dtype.kind in "iu" and len(most) > 0
         if not whole or (given < 1).any() or (given > most).any():
             raise InvalidParameter(
-                f"kept must be whole numbers from 1 to the columns of each basis ({most}); got "
-                f"{' '.join(str(given).split())[:60]}. Use the basis of the first release."
+                "kept",
+                f"be whole numbers from 1 to the columns of each basis ({most})",
+                " ".join(str(given).split())[:60],
+                "Use the basis of the first release.",
             )
         return [int(number) for number in given]
 

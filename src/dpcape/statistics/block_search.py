@@ -38,9 +38,10 @@ def require_separate_records(loss: RecordLoss, facts: PublicFacts) -> None:
     found, change = largest_change(loss, facts)
     if not found <= TOLERANCE * loss.bound(facts):
         raise InvalidParameter(
-            f"the coefficients of the loss {loss.name!r} must depend on their own record only; got coefficients that "
-            f"moved by {found:.6g} (their bound is {loss.bound(facts):.6g}) when {change}. Compute row i from record i "
-            "and public facts only."
+            f"the coefficients of the loss {loss.name!r}",
+            "depend on their own record only",
+            f"coefficients that moved by {found:.6g} (their bound is {loss.bound(facts):.6g}) when {change}",
+            "Compute row i from record i and public facts only.",
         )
 
 

@@ -63,7 +63,7 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
 
     def __init__(self, facts: PublicFacts, clipping_weight: float) -> None:
         if isinstance(clipping_weight, bool) or not 0 <= clipping_weight <= 2:
-            raise InvalidParameter(f"clipping_weight must be from 0 to 2; got {clipping_weight!r}. Leave it out.")
+            raise InvalidParameter("clipping_weight", "be from 0 to 2", repr(clipping_weight), "Leave it out.")
         super().__init__(facts, clipping_weight=clipping_weight)
         self.clipping_weight = float(clipping_weight)
         self._bound, self._most = row_bound(facts), most_clipped(facts)

@@ -195,14 +195,18 @@ def _checked_centres(centres: FloatArray, n_columns: int) -> FloatArray:
     fits = isinstance(centres, np.ndarray) and centres.ndim == 2 and centres.dtype == np.float64
     if not fits or centres.shape[1] != n_columns or len(centres) < 1:
         raise InvalidParameter(
-            f"centres must be a matrix of float64 with {n_columns} columns; "
-            f"got {getattr(centres, 'shape', type(centres).__name__)}. Pass one row per centre."
+            "centres",
+            f"be a matrix of float64 with {n_columns} columns",
+            getattr(centres, "shape", type(centres).__name__),
+            "Pass one row per centre.",
         )
     outside = np.flatnonzero(~(np.abs(centres) <= _LARGEST_CENTRE).all(axis=1))
     if outside.size:
         raise InvalidParameter(
-            f"centres must be finite; got NaN, infinity or an entry above {_LARGEST_CENTRE:g} in row {outside[0]}. "
-            "Choose centres within the bound of the records."
+            "centres",
+            "be finite",
+            f"NaN, infinity or an entry above {_LARGEST_CENTRE:g} in row {outside[0]}",
+            "Choose centres within the bound of the records.",
         )
     checked: FloatArray = centres
     return checked

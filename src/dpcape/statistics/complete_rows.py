@@ -44,7 +44,7 @@ class RowColumns:
     def __init__(self, facts: PublicFacts, columns: IntArray | Sequence[int]) -> None:
         self._places = checked_places(facts, np.asarray(columns), "columns")
         if len(set(self._places)) != len(self._places):
-            raise InvalidParameter(f"columns must be different; got positions {self._places}. Name each once.")
+            raise InvalidParameter("columns", "be different", f"positions {self._places}", "Name each once.")
         chosen = [facts.columns[at] for at in self._places]
         self._columns = chosen
         self.groups: IntArray = np.repeat(np.arange(len(chosen)), [row_width(column) for column in chosen])

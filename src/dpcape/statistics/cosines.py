@@ -48,15 +48,19 @@ class Cosines(Basis):
         inside: BoolArray = np.asarray(mask, dtype=np.bool_)
         if not 1 <= inside.ndim <= _MOST_AXES or not inside.any():
             raise InvalidParameter(
-                f"mask must have one to three sides and voxels inside; got shape {inside.shape} and {inside.sum()} "
-                "voxels. Use the public mask of the images."
+                "mask",
+                "have one to three sides and voxels inside",
+                f"shape {inside.shape} and {inside.sum()} voxels",
+                "Use the public mask of the images.",
             )
         given = np.asarray(counts)
         fits = given.shape == (inside.ndim,) and given.dtype.kind in "iu" and (given >= 1).all()
         if not fits or (given > inside.shape).any() or math.prod(map(int, given)) > min(MOST_COLUMNS, inside.sum()):
             raise InvalidParameter(
-                f"counts must be one whole number per side, from 1 to its length, and their product at most "
-                f"{min(MOST_COLUMNS, int(inside.sum()))}; got {' '.join(str(counts).split())} for {inside.shape}."
+                "counts",
+                "be one whole number per side, from 1 to its length, and their product at most "
+                f"{min(MOST_COLUMNS, int(inside.sum()))}",
+                f"{' '.join(str(counts).split())} for {inside.shape}",
             )
         self._inside = inside
         self._counts = tuple(int(count) for count in given)
@@ -161,8 +165,10 @@ def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:
     sides = 1 <= len(shape) <= _MOST_AXES and all(1 <= side <= 1 << 20 for side in shape)
     if not whole or not sides or sum(map(int, lengths)) != math.prod(shape) or math.prod(shape) > 1 << 28:
         raise InvalidParameter(
-            f"The runs of a mask must be whole numbers that add up to its voxels; got {lengths.size} runs for the "
-            f"shape {shape}. Write what the method listed() of a basis returns."
+            "The runs of a mask",
+            "be whole numbers that add up to its voxels",
+            f"{lengths.size} runs for the shape {shape}",
+            "Write what the method listed() of a basis returns.",
         )
     flat: BoolArray = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
     return flat.reshape(shape)

@@ -74,20 +74,21 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         self._by = checked_places(facts, by, "by")
         if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
             raise InvalidParameter(
-                f"by must name categories other than the columns of the time to an event; got {self._by}. "
-                "Choose other columns of the table."
+                "by",
+                "name categories other than the columns of the time to an event",
+                self._by,
+                "Choose other columns of the table.",
             )
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= MOST_TIMES:
-            raise InvalidParameter(f"n_bins must be a whole number from 2 to {MOST_TIMES}; got {n_bins!r}.")
+            raise InvalidParameter("n_bins", f"be a whole number from 2 to {MOST_TIMES}", repr(n_bins))
         last = facts.columns[self._time].high
         # Written so that NaN is refused.
         if isinstance(horizon, bool) or not isinstance(horizon, int | float) or not 1e-9 * last <= horizon <= last:
             raise InvalidParameter(
-                f"horizon must be a positive number up to {last:g}, the end of the public range of time; "
-                f"got {horizon!r}."
+                "horizon", f"be a positive number up to {last:g}, the end of the public range of time", repr(horizon)
             )
         if isinstance(crowding, bool) or not isinstance(crowding, int | float) or not 1 <= crowding <= _MOST_CROWDING:
-            raise InvalidParameter(f"crowding must be a number from 1 to {_MOST_CROWDING:g}; got {crowding!r}.")
+            raise InvalidParameter("crowding", f"be a number from 1 to {_MOST_CROWDING:g}", repr(crowding))
         self._n_bins, self._horizon, self._crowding = int(n_bins), float(horizon), float(crowding)
 
     @staticmethod
@@ -157,13 +158,15 @@ def checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
     places = {column.name: at for at, column in enumerate(facts.columns)}
     if isinstance(event, bool) or not isinstance(event, int | np.integer) or not 0 <= event < len(facts.events):
         raise InvalidParameter(
-            f"event must be the position of one of the {len(facts.events)} times to an event of a table; got {event!r}."
+            "event", f"be the position of one of the {len(facts.events)} times to an event of a table", repr(event)
         )
     pair = facts.events[event]
     time, occurred = facts.columns[places[pair.time]], facts.columns[places[pair.event]]
     if time.kind != "number" or time.low != 0 or not time.high > 0 or pair.occurred not in occurred.levels:
         raise InvalidParameter(
-            f"The time to the event {pair.name!r} must have a range that begins at 0, and a level which says that it "
-            f"occurred; got {time.kind} from {time.low:g} to {time.high:g} and {pair.occurred!r}. Declare both."
+            f"The time to the event {pair.name!r}",
+            "have a range that begins at 0, and a level which says that it occurred",
+            f"{time.kind} from {time.low:g} to {time.high:g} and {pair.occurred!r}",
+            "Declare both.",
         )
     return places[pair.time], places[pair.event], occurred.levels.index(pair.occurred)

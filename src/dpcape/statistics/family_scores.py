@@ -81,8 +81,10 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
         super().__init__(facts, intercept, coefficients)
         if facts.response is None or facts.response[0] != 0:
             raise InvalidParameter(
-                f"Records for scores of ratios must have a response whose range begins at 0; got {facts.response}. "
-                "Build them with labelled(X, y, bound=..., response=(0, most))."
+                "Records for scores of ratios",
+                "have a response whose range begins at 0",
+                facts.response,
+                "Build them with labelled(X, y, bound=..., response=(0, most)).",
             )
         self._most = float(facts.response[1])
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
@@ -171,8 +173,10 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         if facts.classes is None:
             raise InvalidParameter(
-                "Records for scores of classes must have classes; got a numeric response. "
-                "Build them with labelled(X, y, bound=..., classes=[...])."
+                "Records for scores of classes",
+                "have classes",
+                "a numeric response",
+                "Build them with labelled(X, y, bound=..., classes=[...]).",
             )
         self._n_others = len(facts.classes) - 1
         super().__init__(facts, intercept, coefficients)

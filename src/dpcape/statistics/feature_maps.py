@@ -53,8 +53,10 @@ class FeatureMap(ABC):
             made = np.asarray(self.features(rows[part]), dtype=np.float64)
             if made.shape != found[part].shape:
                 raise InvalidParameter(
-                    f"The feature map {self.name!r} must return one row of {shape[1]} features per record; got shape "
-                    f"{made.shape}. Correct features() or width()."
+                    f"The feature map {self.name!r}",
+                    f"return one row of {shape[1]} features per record",
+                    f"shape {made.shape}",
+                    "Correct features() or width().",
                 )
             found[part] = made
         with np.errstate(over="ignore", invalid="ignore"):
@@ -91,12 +93,14 @@ def known_map(cls: _M) -> _M:
     """Register a feature map under its name (class decorator). Its module must be installed at every site."""
     if cls.mapped is not FeatureMap.mapped:
         raise InvalidParameter(
-            f"The feature map {cls.name!r} must not override mapped(), which applies it to single records; got "
-            f"{cls.__name__}.mapped. Override features() instead."
+            f"The feature map {cls.name!r}",
+            "not override mapped(), which applies it to single records",
+            f"{cls.__name__}.mapped",
+            "Override features() instead.",
         )
     if cls.name in _MAPS:
         raise InvalidParameter(
-            f"The name of a feature map must be new; got {cls.name!r}, which is registered. Rename it."
+            "The name of a feature map", "be new", f"{cls.name!r}, which is registered", "Rename it."
         )
     _MAPS[cls.name] = cls()
     return cls
@@ -111,8 +115,11 @@ def feature_map(name: str) -> FeatureMap:
     """Return the registered feature map of this name."""
     if name not in _MAPS:
         raise InvalidParameter(
-            f"features must be one of {sorted(_MAPS)}; got {name!r}. In a run of your own, import the module "
-            "that defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
+            "features",
+            f"be one of {sorted(_MAPS)}",
+            repr(name),
+            "In a run of your own, import the module that defines it; a study needs a package that declares it, "
+            "allowed at every site (docs/packages.md).",
         )
     return _MAPS[name]
 
@@ -138,8 +145,10 @@ class OrientedGradients(FeatureMap):
         side = math.isqrt(n_features)
         if side * side != n_features or side < self._CELL:
             raise InvalidParameter(
-                f"features 'hog' must be of square images of at least {self._CELL} x {self._CELL} pixels; got "
-                f"{n_features} columns. Leave features out."
+                "features 'hog'",
+                f"be of square images of at least {self._CELL} x {self._CELL} pixels",
+                f"{n_features} columns",
+                "Leave features out.",
             )
         return (side // self._CELL) ** 2 * self._BINS
 

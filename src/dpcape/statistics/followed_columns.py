@@ -60,7 +60,7 @@ class FollowedDesign:
         self._places = [int(at) for at in np.asarray(design)]
         if self._event in self._places:
             raise InvalidParameter(
-                "design must not contain the column of the event; got its position. Choose other columns."
+                "design", "not contain the column of the event", "its position", "Choose other columns."
             )
         columns = [facts.columns[at] for at in self._places]
         self.width, self.n_columns = self._design.width, len(columns)

@@ -280,8 +280,10 @@ def _checked_widths(widths: IntArray) -> tuple[int, ...]:
     fits = isinstance(widths, np.ndarray) and widths.ndim == 1 and widths.dtype.kind == "i"
     if not fits or not 1 <= len(widths) <= MOST_LAYERS or not all(1 <= width <= MOST_UNITS for width in widths):
         raise InvalidParameter(
-            f"widths must be from 1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS}; got {widths!r}. "
-            "Install the same dpcape version everywhere."
+            "widths",
+            f"be from 1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS}",
+            repr(widths),
+            "Install the same dpcape version everywhere.",
         )
     return tuple(int(width) for width in widths)
 
@@ -289,8 +291,10 @@ def _checked_widths(widths: IntArray) -> tuple[int, ...]:
 def _check_vector(weights: FloatArray, size: int) -> None:
     if not isinstance(weights, np.ndarray) or weights.shape != (size,):
         raise InvalidParameter(
-            f"weights must be a vector of {size} numbers for these layers; got "
-            f"{getattr(weights, 'shape', type(weights).__name__)}. Install the same dpcape version everywhere."
+            "weights",
+            f"be a vector of {size} numbers for these layers",
+            getattr(weights, "shape", type(weights).__name__),
+            "Install the same dpcape version everywhere.",
         )
 
 
@@ -298,8 +302,10 @@ def check_classes(facts: PublicFacts) -> None:
     """Refuse records without public classes."""
     if facts.classes is None:
         raise InvalidParameter(
-            "Records for a classifier must have public classes; got a numeric response. "
-            "Build them with labelled(X, y, bound=..., classes=[...])."
+            "Records for a classifier",
+            "have public classes",
+            "a numeric response",
+            "Build them with labelled(X, y, bound=..., classes=[...]).",
         )
 
 
@@ -333,14 +339,18 @@ def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, i
     fits = isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype == np.float64
     if not fits or weights.shape[1] != shape[1] or shape[0] not in (None, weights.shape[0]) or not weights.size:
         raise InvalidParameter(
-            f"{subject} must be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns; "
-            f"got {getattr(weights, 'shape', type(weights).__name__)}. The last column holds the biases."
+            subject,
+            f"be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns",
+            getattr(weights, "shape", type(weights).__name__),
+            "The last column holds the biases.",
         )
     outside = np.flatnonzero(~(np.abs(weights) <= LARGEST_WEIGHT).all(axis=1))
     if outside.size:
         raise InvalidParameter(
-            f"{subject} must have finite entries of at most {LARGEST_WEIGHT:g} in absolute value; got a larger or "
-            f"non-finite entry in row {outside[0]}. Lower the learning rate."
+            subject,
+            f"have finite entries of at most {LARGEST_WEIGHT:g} in absolute value",
+            f"a larger or non-finite entry in row {outside[0]}",
+            "Lower the learning rate.",
         )
     layer: FloatArray = weights
     return layer
@@ -351,7 +361,7 @@ def checked_number(subject: str, value: float, *, largest: float) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
         raise InvalidParameter(
-            f"{subject} must be a positive number of at most {largest:g}; got {value!r}. Choose it near 1."
+            subject, f"be a positive number of at most {largest:g}", repr(value), "Choose it near 1."
         )
     return float(value)
 

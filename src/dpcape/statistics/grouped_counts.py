@@ -62,11 +62,13 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         chosen, groups = checked_places(facts, columns, "columns"), checked_places(facts, by, "by")
         if not chosen or set(chosen) & set(groups) or any(facts.columns[at].kind != CATEGORY for at in groups):
             raise InvalidParameter(
-                "columns must name at least one column, and by only categories among the others; got "
-                f"{chosen} and {groups}. Choose columns of the table."
+                "columns",
+                "name at least one column, and by only categories among the others",
+                f"{chosen} and {groups}",
+                "Choose columns of the table.",
             )
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 1 <= n_bins <= MOST_BINS:
-            raise InvalidParameter(f"n_bins must be a whole number from 1 to {MOST_BINS}; got {n_bins!r}.")
+            raise InvalidParameter("n_bins", f"be a whole number from 1 to {MOST_BINS}", repr(n_bins))
         self._columns, self._by, self._n_bins = chosen, groups, int(n_bins)
         self._weights = _checked_weights(weights, len(chosen))
         self.counted = tuple(facts.columns[at] for at in chosen)
@@ -194,7 +196,7 @@ def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]
     found = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else [-1]
     if len(set(found)) != len(found) or not all(0 <= at < len(facts.columns) for at in found):
         raise InvalidParameter(
-            f"{name} must be different positions of the {len(facts.columns)} columns of a table; got {places!r}."
+            name, f"be different positions of the {len(facts.columns)} columns of a table", repr(places)
         )
     return found
 
@@ -203,7 +205,5 @@ def _checked_weights(weights: FloatArray, n_columns: int) -> FloatArray:
     array = np.asarray(weights, dtype=np.float64)
     # Written so that NaN is refused.
     if array.shape != (n_columns,) or not ((array >= 1e-3) & (array <= 1e3)).all():
-        raise InvalidParameter(
-            f"weights must be {n_columns} numbers from 0.001 to 1000, one per column; got {weights!r}."
-        )
+        raise InvalidParameter("weights", f"be {n_columns} numbers from 0.001 to 1000, one per column", repr(weights))
     return array

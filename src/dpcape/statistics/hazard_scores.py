@@ -148,15 +148,13 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         self._coefficients = checked_matrix("coefficients", coefficients, width)
         self._edges = checked_matrix("edges", edges, (None,))
         if len(self._edges) < 2 or self._edges[0] != 0 or self._edges[-1] > 1 or (np.diff(self._edges) <= 0).any():
-            raise InvalidParameter(
-                f"edges must be at least two places that increase from 0 to at most 1; got {edges!r}."
-            )
+            raise InvalidParameter("edges", "be at least two places that increase from 0 to at most 1", repr(edges))
         bins = (len(self._edges) - 1,)
         self._hazards = np.clip(checked_matrix("hazards", hazards, bins), 1e-12, 1e12)
         self._trend = np.clip(checked_matrix("trend", trend, bins), -1.0, 1.0)
         # Written so that NaN is refused.
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit <= LARGEST_LIMIT:
-            raise InvalidParameter(f"limit must be a number from 1 to {LARGEST_LIMIT:g}; got {limit!r}.")
+            raise InvalidParameter("limit", f"be a number from 1 to {LARGEST_LIMIT:g}", repr(limit))
         self._limit = float(limit)
         steps = self._hazards * np.diff(self._edges)
         cumulative = [np.append(0.0, np.cumsum(steps * self._trend**power)[:-1]) for power in range(3)]

@@ -24,8 +24,10 @@ def check_condition(unmixing: FloatArray) -> None:
     """Refuse an unmixing matrix so ill-conditioned that rounding in the clipped gradients would not be small."""
     if not condition(unmixing) <= MOST_CONDITION:
         raise InvalidParameter(
-            f"unmixing must have a norm of at most {MOST_CONDITION:g} times its smallest singular value; got a larger "
-            "ratio. Lower the learning rate."
+            "unmixing",
+            f"have a norm of at most {MOST_CONDITION:g} times its smallest singular value",
+            "a larger ratio",
+            "Lower the learning rate.",
         )
 
 

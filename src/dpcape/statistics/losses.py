@@ -160,9 +160,10 @@ class LinearPredictorLoss(RecordLoss):
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():
             raise InvalidParameter(
-                f"intervals of the loss {self.name!r} must be {wanted[0]} pairs (low, high) of finite numbers; got "
-                f"shape {intervals.shape} at bound {facts.bounds[0]:g}. Correct the loss, or map features by public "
-                "ranges and use a smaller bound."
+                f"intervals of the loss {self.name!r}",
+                f"be {wanted[0]} pairs (low, high) of finite numbers",
+                f"shape {intervals.shape} at bound {facts.bounds[0]:g}",
+                "Correct the loss, or map features by public ranges and use a smaller bound.",
             )
         return intervals
 
@@ -187,13 +188,13 @@ def known_loss(cls: _L) -> _L:
     """Register a loss class under its name (class decorator). Its module must be installed at every site."""
     if cls.packed is not RecordLoss.packed:
         raise InvalidParameter(
-            f"The loss {cls.name!r} must not override packed(), which enforces the bound; got {cls.__name__}.packed. "
-            "Override coefficients() instead."
+            f"The loss {cls.name!r}",
+            "not override packed(), which enforces the bound",
+            f"{cls.__name__}.packed",
+            "Override coefficients() instead.",
         )
     if cls.name in _LOSSES or not is_free(cls.name, cls, LOSSES):
-        raise InvalidParameter(
-            f"The name of a loss must be new; got {cls.name!r}, which is registered. Rename the loss."
-        )
+        raise InvalidParameter("The name of a loss", "be new", f"{cls.name!r}, which is registered", "Rename the loss.")
     _LOSSES[cls.name] = cls()
     return cls
 
@@ -209,7 +210,10 @@ def loss_of(name: str) -> RecordLoss:
         import_module(LOSSES[name])
     if name not in _LOSSES:
         raise InvalidParameter(
-            f"loss must be one of {sorted({*_LOSSES, *LOSSES})}; got {name!r}. In a run of your own, import the module "
-            "that defines it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
+            "loss",
+            f"be one of {sorted({*_LOSSES, *LOSSES})}",
+            repr(name),
+            "In a run of your own, import the module that defines it; a study needs a package that declares it, "
+            "allowed at every site (docs/packages.md).",
         )
     return _LOSSES[name]

@@ -74,7 +74,7 @@ _MODULES: dict[str, NetworkModule] = {}
 def register_module(module: NetworkModule) -> None:
     """Make a network known under its name; the name must be new."""
     if not isinstance(module.name, str) or not module.name or module.name in _MODULES:
-        raise InvalidParameter(f"The name of a module must be a new text; got {module.name!r}. Rename it.")
+        raise InvalidParameter("The name of a module", "be a new text", repr(module.name), "Rename it.")
     _MODULES[module.name] = module
 
 
@@ -82,8 +82,11 @@ def module_of(name: str) -> NetworkModule:
     """Return the registered network of this name."""
     if name not in _MODULES:
         raise InvalidParameter(
-            f"module must be one of {sorted(_MODULES)}; got {name!r}. In a run of your own, import the Python module "
-            "that registers it; a study needs a package that declares it, allowed at every site (docs/packages.md)."
+            "module",
+            f"be one of {sorted(_MODULES)}",
+            repr(name),
+            "In a run of your own, import the Python module that registers it; a study needs a package that declares "
+            "it, allowed at every site (docs/packages.md).",
         )
     return _MODULES[name]
 
@@ -95,7 +98,7 @@ def module_size(name: str, n_features: int, n_classes: int) -> int:
     size = module.n_weights(n_features, n_classes)
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_WEIGHTS:
         raise InvalidParameter(
-            f"The module {name!r} must have from 1 to {MOST_WEIGHTS} weights; got {size!r}. Use a smaller network."
+            f"The module {name!r}", f"have from 1 to {MOST_WEIGHTS} weights", repr(size), "Use a smaller network."
         )
     _require_separate_records(module, n_features, n_classes, size)
     return size
@@ -111,16 +114,20 @@ def _require_separate_records(module: NetworkModule, n_features: int, n_classes:
     together = module.gradients(weights, rows, codes, n_classes)
     if np.shape(weights) != (size,) or np.shape(together) != (5, size):
         raise InvalidParameter(
-            f"The module {module.name!r} must have one weight vector and one gradient per record, of {size} numbers; "
-            f"got shapes {np.shape(weights)} and {np.shape(together)}. Correct the module."
+            f"The module {module.name!r}",
+            f"have one weight vector and one gradient per record, of {size} numbers",
+            f"shapes {np.shape(weights)} and {np.shape(together)}",
+            "Correct the module.",
         )
     largest = float(np.nan_to_num(np.abs(together), posinf=0.0).max())
     for order in ([4, 3, 2, 1, 0], [2], [0, 0, 3], [1, 4]):
         others = module.gradients(weights, rows[order], codes[order], n_classes)
         if not np.allclose(others, together[order], rtol=0.0, atol=_TOLERANCE * largest, equal_nan=True):
             raise InvalidParameter(
-                f"The gradients of the module {module.name!r} must depend on their own record only; got gradients that "
-                "changed with the records around them. Compute each record from itself and the weights."
+                f"The gradients of the module {module.name!r}",
+                "depend on their own record only",
+                "gradients that changed with the records around them",
+                "Compute each record from itself and the weights.",
             )
 
 
@@ -199,8 +206,10 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         found = np.asarray(self._module.gradients(self._weights, filled, labels, self._n_classes), dtype=np.float64)
         if found.shape != (block_rows, len(self._weights)):
             raise InvalidParameter(
-                f"The module {self._module.name!r} must return one gradient per record; got shape {found.shape}. "
-                "Correct the module."
+                f"The module {self._module.name!r}",
+                "return one gradient per record",
+                f"shape {found.shape}",
+                "Correct the module.",
             )
         return found[: len(rows)]
 
@@ -224,8 +233,10 @@ def _checked_weights(weights: FloatArray, size: int) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.shape == (size,) and weights.dtype == np.float64
     if not fits or not bool((np.abs(weights) <= LARGEST_WEIGHT).all()):
         raise InvalidParameter(
-            f"weights must be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value; got an array of "
-            f"shape {np.shape(weights)} that is not. Lower the learning rate, or use the same module everywhere."
+            "weights",
+            f"be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value",
+            f"an array of shape {np.shape(weights)} that is not",
+            "Lower the learning rate, or use the same module everywhere.",
         )
     return weights
 

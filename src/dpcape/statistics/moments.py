@@ -164,7 +164,7 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
 
     def __init__(self, facts: PublicFacts, mean_weight: float) -> None:
         if not 0 < mean_weight <= math.sqrt(2):
-            raise InvalidParameter(f"mean_weight must be in (0, sqrt(2)]; got {mean_weight!r}. The default is 0.5.")
+            raise InvalidParameter("mean_weight", "be in (0, sqrt(2)]", repr(mean_weight), "The default is 0.5.")
         super().__init__(facts, mean_weight=mean_weight)
         self._mean_weight = float(mean_weight)
 
@@ -235,7 +235,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
 
     def __init__(self, facts: PublicFacts, n_sites: int) -> None:
         if isinstance(n_sites, bool) or not isinstance(n_sites, int | np.integer) or n_sites < 1:
-            raise InvalidParameter(f"n_sites must be a whole number of at least 1; got {n_sites!r}.")
+            raise InvalidParameter("n_sites", "be a whole number of at least 1", repr(n_sites))
         super().__init__(facts, n_sites=int(n_sites))
         self._n_sites = int(n_sites)
 
@@ -243,8 +243,10 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
         """Return the same statistic for the site at this place."""
         if not 0 <= place < self._n_sites:
             raise InvalidParameter(
-                f"n_sites must be the number of sites of the federation; got {self._n_sites} for site {place + 1}. "
-                "Install the same dpcape version everywhere."
+                "n_sites",
+                "be the number of sites of the federation",
+                f"{self._n_sites} for site {place + 1}",
+                "Install the same dpcape version everywhere.",
             )
         return super().at(place)
 
@@ -292,8 +294,10 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
         super().__init__(facts)
         if facts.classes is None:
             raise InvalidParameter(
-                "Records for a histogram must have public classes; got a numeric response. "
-                "Build them with labelled(X, y, bound=..., classes=[...])."
+                "Records for a histogram",
+                "have public classes",
+                "a numeric response",
+                "Build them with labelled(X, y, bound=..., classes=[...]).",
             )
 
     @staticmethod

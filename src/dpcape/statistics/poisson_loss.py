@@ -62,7 +62,9 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
 def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
         raise InvalidParameter(
-            f"Records for a Poisson regression must have counts of at least 0; got the range {facts.response!r}. "
-            "Build them with labelled(X, y, bound=..., response=(0, largest))."
+            "Records for a Poisson regression",
+            "have counts of at least 0",
+            f"the range {facts.response!r}",
+            "Build them with labelled(X, y, bound=..., response=(0, largest)).",
         )
     return facts.response

@@ -105,8 +105,10 @@ def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
     size = sum(_sizes(chosen, facts))
     if not 1 <= size <= LARGEST_SIZE:
         raise InvalidParameter(
-            f"The loss must have between 1 and {LARGEST_SIZE} coefficients; got {size}. "
-            "Use fewer features or a smaller degree."
+            "The loss",
+            f"have between 1 and {LARGEST_SIZE} coefficients",
+            size,
+            "Use fewer features or a smaller degree.",
         )
     return {
         "n_features": facts.n_features,
@@ -136,7 +138,7 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
     stated, bound = chosen.stated_diameter(facts), chosen.bound(facts)
     for subject, value in (("bound", bound), ("stated diameter", 1.0 if stated is None else stated)):
         if not 1e-100 <= value <= 1e100:
-            raise InvalidParameter(f"the {subject} of the loss {loss!r} must be a positive number; got {value!r}.")
+            raise InvalidParameter(f"the {subject} of the loss {loss!r}", "be a positive number", repr(value))
     if not is_own(type(chosen)):
         require_separate_records(chosen, facts)
     # A record for which the loss has no numbers contributes zero, which is up to the bound away from the others.
@@ -145,8 +147,10 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
     # Written so that NaN is refused too.
     if not found <= diameter * (1 + 1e-9):
         raise InvalidParameter(
-            f"The stated diameter of the loss {loss!r} must hold for every pair of records; got {diameter:.6g}, but "
-            f"two possible records are {found:.6g} apart. State a larger diameter, or return None."
+            f"The stated diameter of the loss {loss!r}",
+            "hold for every pair of records",
+            f"{diameter:.6g}, but two possible records are {found:.6g} apart",
+            "State a larger diameter, or return None.",
         )
     return diameter
 

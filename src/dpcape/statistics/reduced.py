@@ -36,11 +36,11 @@ def checked_matrix(name: str, matrix: ArrayLike, shape: tuple[int | None, ...], 
     if not fits or not np.isfinite(array).all():
         wanted = " x ".join("any" if side is None else str(side) for side in shape)
         problem = "NaN or infinity" if fits else f"shape {array.shape}"
-        raise InvalidParameter(f"{name} must be a finite array of shape {wanted}; got {problem}. Compute it again.")
+        raise InvalidParameter(name, f"be a finite array of shape {wanted}", problem, "Compute it again.")
     largest = float(np.abs(array).max())
     if largest > most:
         raise InvalidParameter(
-            f"{name} must have entries of at most {most:g} in absolute value; got {largest:g}. Lower the learning rate."
+            name, f"have entries of at most {most:g} in absolute value", f"{largest:g}", "Lower the learning rate."
         )
     return array
 
@@ -49,7 +49,7 @@ def checked_positive(name: str, value: float) -> float:
     """Return a public positive finite number, or raise."""
     number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
     if not number or not 0 < value < np.inf:
-        raise InvalidParameter(f"{name} must be a positive finite number; got {value!r}. Write for example 1.0.")
+        raise InvalidParameter(name, "be a positive finite number", repr(value), "Write for example 1.0.")
     return float(value)
 
 

@@ -79,8 +79,10 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
         if facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
-                f"Records for a regression must have two classes; got {len(facts.classes)}. "
-                "Merge classes by a public rule, or use NetworkClassifier."
+                "Records for a regression",
+                "have two classes",
+                len(facts.classes),
+                "Merge classes by a public rule, or use NetworkClassifier.",
             )
 
     @property
@@ -196,11 +198,13 @@ def intercept_weight_for(bound: float) -> float:
 
 def _checked_weight(subject: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
-        raise InvalidParameter(f"{subject} must be a number; got {weight!r}. Leave it out for the default.")
+        raise InvalidParameter(subject, "be a number", repr(weight), "Leave it out for the default.")
     if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
         raise InvalidParameter(
-            f"{subject} must be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; got {weight!r}. "
-            "Leave it out for the default."
+            subject,
+            f"be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}",
+            repr(weight),
+            "Leave it out for the default.",
         )
     return float(weight)
 

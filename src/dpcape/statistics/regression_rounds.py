@@ -49,12 +49,14 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
         super().__init__(facts, intercept=intercept, **({} if weighted is True else {"weighted": weighted}), **public)
         for name, value in (("intercept", intercept), ("weighted", weighted)):
             if not isinstance(value, bool | np.bool_):
-                raise InvalidParameter(f"{name} must be True or False; got {value!r}. Leave it as it was sent.")
+                raise InvalidParameter(name, "be True or False", repr(value), "Leave it as it was sent.")
         self._unweighted = not weighted
         if self.two_classes and facts.classes is not None and len(facts.classes) != 2:
             raise InvalidParameter(
-                f"Records for a regression must have two classes; got {len(facts.classes)}. "
-                "Merge classes by a public rule, or use NetworkClassifier."
+                "Records for a regression",
+                "have two classes",
+                len(facts.classes),
+                "Merge classes by a public rule, or use NetworkClassifier.",
             )
         self._constant = intercept_weight_for(facts.bounds[0]) if intercept else 0.0
 

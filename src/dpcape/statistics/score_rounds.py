@@ -70,8 +70,10 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
         super().__init__(facts, intercept, coefficients)
         if facts.classes is None:
             raise InvalidParameter(
-                "Records for logistic scores must have two classes; got a numeric response. "
-                "Build them with labelled(X, y, bound=..., classes=[first, second])."
+                "Records for logistic scores",
+                "have two classes",
+                "a numeric response",
+                "Build them with labelled(X, y, bound=..., classes=[first, second]).",
             )
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
@@ -132,8 +134,10 @@ class CountScores(AtCoefficients[CountScoreMeans]):
         super().__init__(facts, intercept, coefficients, level=level)
         if facts.response is None or facts.response[0] != 0:
             raise InvalidParameter(
-                f"Records for scores of counts must have a response whose range begins at 0; got {facts.response}. "
-                "Build them with labelled(X, y, bound=..., response=(0, most))."
+                "Records for scores of counts",
+                "have a response whose range begins at 0",
+                facts.response,
+                "Build them with labelled(X, y, bound=..., response=(0, most)).",
             )
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)

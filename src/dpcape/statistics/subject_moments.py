@@ -88,8 +88,10 @@ class SubjectProjector(OfSubjects[FloatArray]):
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
             raise InvalidParameter(
-                f"n_components must be between 1 and the {matrix.shape[1]} columns of the basis; got {n_components!r}. "
-                "Use fewer components."
+                "n_components",
+                f"be between 1 and the {matrix.shape[1]} columns of the basis",
+                repr(n_components),
+                "Use fewer components.",
             )
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         check_lengths(facts, int(n_components))
@@ -236,8 +238,10 @@ def check_lengths(facts: PublicFacts, n_components: int) -> None:
     """Refuse series that are all too short, at a site; the longest length is a public fact (0 if unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
         raise InvalidParameter(
-            f"Subjects must have more time points than the {n_components} components; got at most "
-            f"{facts.rows_per_unit}. Use fewer components."
+            "Subjects",
+            f"have more time points than the {n_components} components",
+            f"at most {facts.rows_per_unit}",
+            "Use fewer components.",
         )
 
 

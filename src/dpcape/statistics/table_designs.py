@@ -61,14 +61,14 @@ class TableDesign:
         )
         named = [*self._outcomes, *self._design, *([] if site == NO_SITE else [site])]
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
-            raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
+            raise InvalidParameter("site", f"be the position of a column, or {NO_SITE}", repr(site))
         if len(set(named)) != len(named):
-            raise InvalidParameter(f"outcomes, design and site must be different columns; got positions {named}.")
+            raise InvalidParameter("outcomes, design and site", "be different columns", f"positions {named}")
         self._site, self._columns = int(site), facts.columns
         if any(facts.columns[at].kind == CATEGORY for at in self._outcomes):
-            raise InvalidParameter("outcomes must be numbers or dates; got a category. Choose other columns.")
+            raise InvalidParameter("outcomes", "be numbers or dates", "a category", "Choose other columns.")
         if site != NO_SITE and facts.columns[site].kind != CATEGORY:
-            raise InvalidParameter("site must be a category; got a number. Declare levels for it.")
+            raise InvalidParameter("site", "be a category", "a number", "Declare levels for it.")
         self.width = design_width([facts.columns[at] for at in self._design])
         self.n_columns, self.n_outcomes = len(self._design), len(self._outcomes)
         self.n_sites = 1 if site == NO_SITE else len(facts.columns[site].levels)
@@ -103,12 +103,12 @@ class SiteColumns:
     def __init__(self, facts: PublicFacts, columns: IntArray, site: int) -> None:
         self._columns = checked_places(facts, columns, "columns")
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
-            raise InvalidParameter(f"site must be the position of a column, or {NO_SITE}; got {site!r}.")
+            raise InvalidParameter("site", f"be the position of a column, or {NO_SITE}", repr(site))
         wrong = any(facts.columns[at].kind == CATEGORY for at in self._columns)
         if wrong or len(set(self._columns)) != len(self._columns):
-            raise InvalidParameter(f"columns must be different numbers or dates; got positions {self._columns}.")
+            raise InvalidParameter("columns", "be different numbers or dates", f"positions {self._columns}")
         if site != NO_SITE and facts.columns[site].kind != CATEGORY:
-            raise InvalidParameter("site must be a category; got a number. Declare levels for it.")
+            raise InvalidParameter("site", "be a category", "a number", "Declare levels for it.")
         first, after = self._columns[0], self._columns[-1] + 1
         # Neighbours are not copied to be chosen.
         self._taken = slice(first, after) if self._columns == list(range(first, after)) else self._columns
@@ -162,6 +162,6 @@ def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]
     found = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
     if not all(0 <= at < len(facts.columns) for at in found):
         raise InvalidParameter(
-            f"{name} must be positions of the {len(facts.columns)} columns of a table, at least one; got {places!r}."
+            name, f"be positions of the {len(facts.columns)} columns of a table, at least one", repr(places)
         )
     return [int(at) for at in found]

@@ -122,8 +122,10 @@ class WhitenedThirdMoment(_ThirdMoments):
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
             raise InvalidParameter(
-                f"radius must be at least the largest length of a contribution, {needed:.6g}; got {radius!r}. "
-                "Install the same dpcape version everywhere."
+                "radius",
+                f"be at least the largest length of a contribution, {needed:.6g}",
+                repr(radius),
+                "Install the same dpcape version everywhere.",
             )
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
@@ -237,12 +239,14 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
     wanted = facts.n_features if n_rows is None else n_rows
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
         raise InvalidParameter(
-            f"whitener must be a float64 matrix with {wanted} rows; got shape {array.shape} of {array.dtype}. "
-            "Pass one row per column of the records."
+            "whitener",
+            f"be a float64 matrix with {wanted} rows",
+            f"shape {array.shape} of {array.dtype}",
+            "Pass one row per column of the records.",
         )
     if not 1 <= array.shape[1] <= array.shape[0]:
         raise InvalidParameter(
-            f"whitener must have 1 to {array.shape[0]} columns; got {array.shape[1]}. Use fewer components."
+            "whitener", f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components."
         )
     limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
     # Written so that NaN is refused. Larger numbers could overflow for some records only, which would reveal
@@ -250,8 +254,10 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
     outside = np.flatnonzero(~(np.abs(array) <= limit).all(axis=1))
     if outside.size:
         raise InvalidParameter(
-            f"whitener must have finite entries of at most {limit:.3g} in absolute value; got a larger or non-finite "
-            f"entry in row {outside[0]}. Use fewer components."
+            "whitener",
+            f"have finite entries of at most {limit:.3g} in absolute value",
+            f"a larger or non-finite entry in row {outside[0]}",
+            "Use fewer components.",
         )
     return array
 
@@ -261,7 +267,7 @@ def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FA
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not number or not 1 / largest <= value <= largest:
         raise InvalidParameter(
-            f"{subject} must be a positive number between {1 / largest:g} and {largest:g}; got {value!r}. Rescale it."
+            subject, f"be a positive number between {1 / largest:g} and {largest:g}", repr(value), "Rescale it."
         )
     return float(value)
 
@@ -271,8 +277,10 @@ def checked_variance(noise_variance: float) -> float:
     number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
         raise InvalidParameter(
-            f"noise_variance must be a number from 0 to {_LARGEST_FACTOR:g}; got {_shown(noise_variance)}. "
-            "It is public: take it from knowledge of the measurement, never from the records."
+            "noise_variance",
+            f"be a number from 0 to {_LARGEST_FACTOR:g}",
+            _shown(noise_variance),
+            "It is public: take it from knowledge of the measurement, never from the records.",
         )
     return float(noise_variance)
 

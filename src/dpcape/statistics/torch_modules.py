@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.statistics.modules import NetworkModule, register_module
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ class TorchModule(NetworkModule):
             module = self._factory(n_features, n_classes)
         if not isinstance(module, torch.nn.Module):
             raise InvalidParameter(
-                f"The module {self.name!r} must be an nn.Module; got {type(module).__name__}. Return one from the "
-                "function that known_module decorates."
+                f"The module {self.name!r}",
+                "be an nn.Module",
+                type(module).__name__,
+                "Return one from the function that known_module decorates.",
             )
         self._refuse_layers(module)
         module = module.double().eval()
@@ -142,23 +144,30 @@ class TorchModule(NetworkModule):
         for layer in module.modules():
             if _is_one_of(layer, _MIXING) or (_is_one_of(layer, _TRACKING) and layer.track_running_stats):
                 raise InvalidParameter(
-                    f"The module {self.name!r} must treat each record by itself; got a layer {type(layer).__name__}, "
-                    "which mixes the records of a batch. Use nn.GroupNorm or nn.LayerNorm."
+                    f"The module {self.name!r}",
+                    "treat each record by itself",
+                    f"a layer {type(layer).__name__}, which mixes the records of a batch",
+                    "Use nn.GroupNorm or nn.LayerNorm.",
                 )
             if _is_one_of(layer, _RANDOM) and getattr(layer, "p", 1.0) != 0:
                 raise InvalidParameter(
-                    f"The module {self.name!r} must compute the same for a record each time; got a layer "
-                    f"{type(layer).__name__}, which is random. Leave it out."
+                    f"The module {self.name!r}",
+                    "compute the same for a record each time",
+                    f"a layer {type(layer).__name__}, which is random",
+                    "Leave it out.",
                 )
         if any(isinstance(entry, torch.nn.parameter.UninitializedParameter) for entry in module.parameters()):
             raise InvalidParameter(
-                f"The module {self.name!r} must have parameters of known shape; got a lazy layer. Give its input size, "
-                "which follows from the number of columns."
+                f"The module {self.name!r}",
+                "have parameters of known shape",
+                "a lazy layer",
+                "Give its input size, which follows from the number of columns.",
             )
         if not self._trained(module):
             raise InvalidParameter(
-                f"The module {self.name!r} must have trainable parameters; all are frozen, or there are no parameters. "
-                "Set requires_grad."
+                f"The module {self.name!r}",
+                "have trainable parameters; all are frozen, or there are no parameters",
+                remedy="Set requires_grad.",
             )
 
     def _try(self, module: torch.nn.Module, n_features: int, n_classes: int) -> None:
@@ -169,8 +178,10 @@ class TorchModule(NetworkModule):
             found: Tensor = torch.func.functional_call(module, parameters, (row[None],))
             if tuple(found.shape) != (1, n_classes) or found.dtype != torch.float64:
                 raise InvalidParameter(
-                    f"The module {self.name!r} must map one record of {n_features} columns to {n_classes} outputs in "
-                    f"double precision; got shape {tuple(found.shape)} of {found.dtype}. Correct it."
+                    f"The module {self.name!r}",
+                    f"map one record of {n_features} columns to {n_classes} outputs in double precision",
+                    f"shape {tuple(found.shape)} of {found.dtype}",
+                    "Correct it.",
                 )
             return found.logsumexp(1).sum()
 
@@ -183,8 +194,10 @@ class TorchModule(NetworkModule):
         except Exception as error:  # in code of others
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InvalidParameter(
-                f"The module {self.name!r} must have a gradient for each single record; got an error from PyTorch "
-                f"({reason}). Avoid random operations, changes in place and branches that depend on values."
+                f"The module {self.name!r}",
+                "have a gradient for each single record",
+                f"an error from PyTorch ({reason})",
+                "Avoid random operations, changes in place and branches that depend on values.",
             ) from error
 
     def _trained(self, module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
@@ -211,6 +224,7 @@ def _torch() -> ModuleType:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise InvalidParameter(
-            "TorchClassifier needs PyTorch, which is not installed. Install it with: pip install 'dpcape[torch]'."
+        raise Failed(
+            "TorchClassifier needs PyTorch, which is not installed",
+            remedy="Install it with: pip install 'dpcape[torch]'.",
         ) from error

@@ -26,8 +26,10 @@ class Columns(Basis):
     def __init__(self, n_features: int) -> None:
         if not 1 <= n_features <= MOST_COLUMNS:
             raise InvalidParameter(
-                f"A view without a basis must have at most {MOST_COLUMNS} columns beside one with a basis; got "
-                f"{n_features}. Give it a public basis."
+                "A view without a basis",
+                f"have at most {MOST_COLUMNS} columns beside one with a basis",
+                n_features,
+                "Give it a public basis.",
             )
         self.n_features = self.n_columns = int(n_features)
 
@@ -71,8 +73,10 @@ class SideBySide(Basis):
         self.n_columns = sum(part.n_columns for part in self._parts)
         if len(self._parts) < 2 or any(len(part.parts) > 1 for part in self._parts) or self.n_columns > MOST_COLUMNS:
             raise InvalidParameter(
-                f"Views must be two or more, and their bases must have at most {MOST_COLUMNS} columns together; got "
-                f"{len(self._parts)} views and {self.n_columns} columns. Use smaller bases."
+                "Views",
+                f"be two or more, and their bases must have at most {MOST_COLUMNS} columns together",
+                f"{len(self._parts)} views and {self.n_columns} columns",
+                "Use smaller bases.",
             )
 
     @property

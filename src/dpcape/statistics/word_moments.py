@@ -155,8 +155,10 @@ class WordTriples(_OfDocuments):
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
             raise InvalidParameter(
-                f"A third moment released in full must have at most {LARGEST_TENSOR} entries; got {self.size} for "
-                f"{self._words.size} words. Use design='whitened', or fewer words."
+                "A third moment released in full",
+                f"have at most {LARGEST_TENSOR} entries",
+                f"{self.size} for {self._words.size} words",
+                "Use design='whitened', or fewer words.",
             )
 
     @staticmethod
@@ -286,8 +288,10 @@ def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
     if not fits or array[0] < 0 or array[-1] >= facts.n_features or not bool((np.diff(array) > 0).all()):
         raise InvalidParameter(
-            f"words must be distinct ascending positions below {facts.n_features}, as a vector of int64; got shape "
-            f"{array.shape} of {array.dtype}. Use np.unique(words)."
+            "words",
+            f"be distinct ascending positions below {facts.n_features}, as a vector of int64",
+            f"shape {array.shape} of {array.dtype}",
+            "Use np.unique(words).",
         )
     return array
 

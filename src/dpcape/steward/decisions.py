@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name
 from dpcape.core.privacy.unit import Unit
 from dpcape.site.folder import SiteFolder
@@ -64,9 +64,7 @@ def present(folder: SiteFolder, study: Study) -> str:
     if folder.name == study.dealer:
         return folder.present(study)
     if not data:
-        raise InvalidParameter(
-            "The study cannot be reviewed because the site has no data set. Register one with: dpcape site add."
-        )
+        raise Failed("The study cannot be reviewed", "the site has no data set", "Register one with: dpcape site add.")
     digest = folder.present(study)
     review(folder, study, folder.chosen(data[0]))
     return digest
@@ -75,10 +73,10 @@ def present(folder: SiteFolder, study: Study) -> str:
 def add_study(folder: SiteFolder, files: Mapping[str, bytes]) -> str:
     """Present a study that was sent with the files it names; return its digest."""
     if "study.toml" not in files:
-        raise InvalidParameter("The study file is missing. Choose it first.")
+        raise Failed("The study file is missing", remedy="Choose it first.")
     for name in files:
         if not is_name(name):
-            raise InvalidParameter(f"The name of a file must be {NAME_RULE}; got {name[:40]!r}. Rename the file.")
+            raise InvalidParameter("The name of a file", f"be {NAME_RULE}", repr(name[:40]), "Rename the file.")
     with tempfile.TemporaryDirectory(prefix="dpcape-review-") as draft:
         for name, content in files.items():
             Path(draft, name).write_bytes(content)

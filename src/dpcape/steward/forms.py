@@ -26,9 +26,7 @@ class Fields(dict[str, str]):
         try:
             return float(self.text(name))
         except ValueError:
-            raise InvalidParameter(
-                f"{label} must be a number; got {self.text(name)[:40]!r}. Write for example 0.5."
-            ) from None
+            raise InvalidParameter(label, "be a number", repr(self.text(name)[:40]), "Write for example 0.5.") from None
 
     def optional_number(self, name: str, label: str) -> float | None:
         """Return a field that must be a number or empty."""
@@ -38,7 +36,7 @@ class Fields(dict[str, str]):
         """Return a field that must be a whole number."""
         typed = self.text(name)
         if not (typed.isascii() and typed.isdigit()) or len(typed) > 9:
-            raise InvalidParameter(f"{label} must be a whole number; got {typed[:40]!r}. Write for example 1.")
+            raise InvalidParameter(label, "be a whole number", repr(typed[:40]), "Write for example 1.")
         return int(typed)
 
 
@@ -70,7 +68,7 @@ def read_files(body: bytes, content_type: str) -> tuple[Fields, dict[str, bytes]
         elif file:
             files.append(("study.toml" if name == "study" else file, content))
     if len({name for name, _ in files}) != len(files):
-        raise InvalidParameter("Files of a study must have different names; got one name twice. Rename one of them.")
+        raise InvalidParameter("Files of a study", "have different names", "one name twice", "Rename one of them.")
     return _once(fields), dict(files)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeError, Failed, LedgerRefused, ProtocolError
 from dpcape.core.privacy.ledger import Charge
 from dpcape.pages.numbers import round_up
 from dpcape.site.folder import SiteFolder
@@ -96,12 +96,13 @@ def kept_digests(folder: SiteFolder) -> list[str]:
 def kept_study(folder: SiteFolder, digest: str) -> Study:
     """Return the study with exactly this digest; refuse one whose file has changed since."""
     if digest not in kept_digests(folder):
-        raise InvalidParameter("The study was not reviewed here. Review it first with: dpcape site review.")
+        raise Failed("The study was not reviewed here", remedy="Review it first with: dpcape site review.")
     study = folder.load_study(_file(folder, digest))
     if study.digest() != digest:
         raise ProtocolError(
-            f"Nothing was done because the kept study {digest[:16]} has changed since it was reviewed. "
-            "Remove the changed copy and review the study again."
+            "Nothing was done",
+            f"the kept study {digest[:16]} has changed since it was reviewed",
+            "Remove the changed copy and review the study again.",
         )
     return study
 
@@ -134,7 +135,7 @@ def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpendi
     """Return the spending of one data set."""
     state = ledger.state
     if data not in state.ceilings:
-        raise InvalidParameter("The data set is not registered at this site. Choose one on the page of ceilings.")
+        raise Failed("The data set is not registered at this site", remedy="Choose one on the page of ceilings.")
     ceiling, charges = state.ceilings[data], state.charges_of(data)
     committed = _committed(folder, ledger, data, ceiling)
     return DataSetSpending(

@@ -12,7 +12,7 @@ from http.server import ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.site.folder import SiteFolder
 from dpcape.site.page_port import forget_page, note_page
 from dpcape.steward.request_handler import StewardRequest
@@ -70,19 +70,21 @@ class StewardServer(ThreadingHTTPServer):
         self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
         if port and port == folder.engine_port():
             raise InvalidParameter(
-                f"The page's port must not be the federation's, which the site's engine may connect to; got {port}. "
-                "Leave out --port to use any."
+                "The page's port",
+                "not be the federation's, which the site's engine may connect to",
+                port,
+                "Leave out --port to use any.",
             )
         self._folder = folder.path
         try:
             super().__init__((LOOPBACK, port), StewardRequest)
         except OSError as error:
             raise InvalidParameter(
-                f"The page's port must be free; got {port} ({type(error).__name__}). Leave out --port to use any."
+                "The page's port", "be free", f"{port} ({type(error).__name__})", "Leave out --port to use any."
             ) from error
         if self.port == folder.engine_port():
             self.server_close()
-            raise InvalidParameter("The system offered the federation's port for the page. Start it again.")
+            raise Failed("The system offered the federation's port for the page", remedy="Start it again.")
         note_page(self._folder, self.port)
 
     @property

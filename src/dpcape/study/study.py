@@ -18,7 +18,7 @@ from typing import Any
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.analyses.registry import NO_PACKAGE
 from dpcape.core.enclosed import Enclosure
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.facts import PublicFacts
 from dpcape.core.privacy.calibration import noise_ratio
 from dpcape.core.privacy.gaussian import mu_of
@@ -140,8 +140,7 @@ class Study:
             text = where.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(
-                f"A study must be a readable UTF-8 text file; got {str(path)!r} ({type(error).__name__}). Check the "
-                "path."
+                "A study", "be a readable UTF-8 text file", f"{str(path)!r} ({type(error).__name__})", "Check the path."
             ) from error
         return cls.parse(text, path=where, packages=packages, describe=describe)
 
@@ -336,8 +335,9 @@ class Study:
         _require_same("number of releases", len(terms.shares), len(shares))
         if not all(close):
             raise ProtocolError(
-                "The allowance was refused because the shares of the releases differ from the approved study. "
-                "Install the same dpcape version everywhere."
+                "The allowance was refused",
+                "the shares of the releases differ from the approved study",
+                "Install the same dpcape version everywhere.",
             )
 
     def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
@@ -355,16 +355,14 @@ class Study:
 
     def _require_site(self, site: str) -> str:
         if site not in self.members:
-            raise InvalidParameter(
-                f"site must be one of {', '.join(self.sites)}; got {site!r}. Use a name in the study."
-            )
+            raise InvalidParameter("site", f"be one of {', '.join(self.sites)}", repr(site), "Use a name in the study.")
         return site
 
 
 def _require_same(subject: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise ProtocolError(
-            f"The {subject} of an allowance must be as in the approved study; got {got!r}. Use the approved study."
+        raise InvalidMessage(
+            f"The {subject} of an allowance", "be as in the approved study", repr(got), "Use the approved study."
         )
 
 

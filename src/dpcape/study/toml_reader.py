@@ -33,13 +33,13 @@ class TomlSource:
         self.name = name
         if len(text) > MAX_CHARACTERS:
             raise InvalidParameter(
-                f"{name}: a study must have at most {MAX_CHARACTERS} characters; got {len(text)}. Check the file."
+                f"{name}: a study", f"have at most {MAX_CHARACTERS} characters", len(text), "Check the file."
             )
         try:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InvalidParameter(
-                f"{name}{_place_of(error, text)}: a study must be valid TOML; got an error ({error}). Correct the line."
+                f"{name}{_place_of(error, text)}: a study", "be valid TOML", f"an error ({error})", "Correct the line."
             ) from error
         self._keys, self._values = positions(text)
 

@@ -145,9 +145,10 @@ class CarriedTransport(Transport):
         if len(left) < needed or self._dealer in silent:
             others = " and the noise dealer" if self._dealer else ""
             raise SiteLost(
-                f"The study did not start because {', '.join(silent)} gave no answer within {self._timing.start:g} s "
-                f"and {needed} sites{others} must take part. Start them with 'dpcape site serve', or leave them out of "
-                "the study. Nothing was charged."
+                "The study did not start",
+                f"{', '.join(silent)} gave no answer within {self._timing.start:g} s and {needed} sites{others} must "
+                "take part",
+                "Start them with 'dpcape site serve', or leave them out of the study. Nothing was charged.",
             )
         self._sites = left
 
@@ -275,9 +276,7 @@ class CarriedTransport(Transport):
 
     def _check_cancelled(self) -> None:
         if self._is_cancelled():
-            raise TransportError(
-                "The run gave no result because it was cancelled. Releases made until then stay charged."
-            )
+            raise TransportError("The run gave no result", "it was cancelled", "Releases made until then stay charged.")
 
 
 class _Couriers:

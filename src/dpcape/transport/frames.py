@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.secure_sum.identity import SIGNATURE_BYTES, Identity, verify
 from dpcape.core.secure_sum.transcript import digest
 
@@ -89,7 +89,7 @@ def header_length(prefix: bytes) -> int:
     """Return how many bytes of header and signature follow the first four bytes of a frame."""
     length = int.from_bytes(prefix, "big")
     if len(prefix) != LENGTH_BYTES or not 0 < length <= MAX_HEADER_BYTES:
-        raise ProtocolError(f"A frame's header must have 1 to {MAX_HEADER_BYTES} bytes; got {length}.")
+        raise InvalidMessage("A frame's header", f"have 1 to {MAX_HEADER_BYTES} bytes", length)
     return length + SIGNATURE_BYTES
 
 
@@ -106,12 +106,13 @@ def genuine_ask(head: bytes, coordinator: bytes) -> Ask:
     header, signature = head[:-SIGNATURE_BYTES], head[-SIGNATURE_BYTES:]
     if not verify(coordinator, bytes(signature), digest(_ASK, bytes(header))):
         raise ProtocolError(
-            "The request was refused because its signature is not the pinned coordinator's. "
-            "Compare fingerprints with the coordinator."
+            "The request was refused",
+            "its signature is not the pinned coordinator's",
+            "Compare fingerprints with the coordinator.",
         )
     ask = _decoded(header, _asks)
     if not 0 <= ask.length <= MAX_FRAME_BYTES or (ask.kind != "round" and ask.length):
-        raise ProtocolError(f"A {ask.kind} request must have a body of an allowed length; got {ask.length} bytes.")
+        raise InvalidMessage(f"A {ask.kind} request", "have a body of an allowed length", f"{ask.length} bytes")
     return ask
 
 
@@ -123,19 +124,19 @@ def request_digest(head: bytes) -> bytes:
 def require_body(header: Ask | Reply, body: bytes | bytearray | memoryview) -> None:
     """Refuse a body that is not the one the signed header announces."""
     if len(body) != header.length or (header.length and hashlib.sha256(body).digest() != header.digest):
-        raise ProtocolError("The frame was refused because its body is not the one that was signed.")
+        raise ProtocolError("The frame was refused", "its body is not the one that was signed")
 
 
 def split(frame: object) -> tuple[bytes, memoryview]:
     """Return (header with signature, body) of a frame that is in memory."""
     if not isinstance(frame, bytes | bytearray | memoryview):
-        raise ProtocolError(f"A frame must be bytes; got {type(frame).__name__}.")
+        raise InvalidMessage("A frame", "be bytes", type(frame).__name__)
     view = memoryview(frame).cast("B")
     if len(view) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"A frame must have at most {MAX_FRAME_BYTES} bytes; got {len(view)}.")
+        raise InvalidMessage("A frame", f"have at most {MAX_FRAME_BYTES} bytes", len(view))
     end = LENGTH_BYTES + header_length(bytes(view[:LENGTH_BYTES]))
     if len(view) < end:
-        raise ProtocolError("The frame could not be read because it ends inside its header.")
+        raise ProtocolError("The frame could not be read", "it ends inside its header")
     return bytes(view[LENGTH_BYTES:end]), view[end:]
 
 
@@ -152,7 +153,7 @@ def decode_reply(frame: object, site: bytes) -> tuple[Reply, bytes]:
     head, body = split(frame)
     header, signature = head[:-SIGNATURE_BYTES], head[-SIGNATURE_BYTES:]
     if not verify(site, signature, digest(_REPLY, header)):
-        raise ProtocolError("The reply was refused because it is not signed with the site's identity.")
+        raise ProtocolError("The reply was refused", "it is not signed with the site's identity")
     reply = _decoded(header, _replies)
     require_body(reply, body)
     return reply, bytes(body)
@@ -164,7 +165,7 @@ def _framed(header: Ask | Reply, label: str, identity: Identity, body: bytes) ->
     )
     data = msgspec.msgpack.encode(sealed)
     if len(data) > MAX_HEADER_BYTES:
-        raise ProtocolError(f"A frame's header must have at most {MAX_HEADER_BYTES} bytes; got {len(data)}.")
+        raise InvalidMessage("A frame's header", f"have at most {MAX_HEADER_BYTES} bytes", len(data))
     return b"".join((len(data).to_bytes(LENGTH_BYTES, "big"), data, identity.sign(digest(label, data)), body))
 
 
@@ -172,9 +173,11 @@ def _decoded(header: bytes, decoder: msgspec.msgpack.Decoder[_Frame]) -> _Frame:
     try:
         frame = decoder.decode(header)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise ProtocolError("The frame could not be read. Install the same dpcape version everywhere.") from error
-    if frame.version != FRAME_VERSION:
         raise ProtocolError(
-            f"A frame must be of version {FRAME_VERSION}; got {frame.version}. Install the same dpcape everywhere."
+            "The frame could not be read", remedy="Install the same dpcape version everywhere."
+        ) from error
+    if frame.version != FRAME_VERSION:
+        raise InvalidMessage(
+            "A frame", f"be of version {FRAME_VERSION}", frame.version, "Install the same dpcape everywhere."
         )
     return frame

@@ -47,6 +47,6 @@ class SiteMessenger:
             raise error_named(reply.error)(f"{site}: {one_line(reply.text)}")
         if allowance != self._allowance:
             raise ProtocolError(
-                f"The reply of {site} was refused because it is for a different allowance. Start a new run."
+                f"The reply of {site} was refused", "it is for a different allowance", "Start a new run."
             )
         return reply

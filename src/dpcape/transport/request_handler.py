@@ -140,11 +140,11 @@ class RequestHandler:
     def _check_address(self, ask: Ask) -> None:
         if (ask.job, ask.site) != (self._post.job, self._post.site):
             raise ProtocolError(
-                "The request was refused because it is addressed to a different job or site. Start a new run."
+                "The request was refused", "it is addressed to a different job or site", "Start a new run."
             )
         if ask.study != self._post.study:
             raise ProtocolError(
-                "The request was refused because its study is not the one this job was opened for. Start a new run."
+                "The request was refused", "its study is not the one this job was opened for", "Start a new run."
             )
 
 

@@ -92,13 +92,17 @@ def load_method(name: str) -> Method:
         method = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidParameter(
-            f"--method must be an importable module:NAME; got {name!r} ({error}). Check the spelling, or run the "
-            "command in the folder of the module."
+            "--method",
+            "be an importable module:NAME",
+            f"{name!r} ({error})",
+            "Check the spelling, or run the command in the folder of the module.",
         ) from error
     if not isinstance(method, Method):
         raise InvalidParameter(
-            f"--method must name a dpcape_papers.experiments.comparison.Method; got {name!r}, which is "
-            f"{type(method).__name__}. Write Method(curve, calibration, fit)."
+            "--method",
+            "name a dpcape_papers.experiments.comparison.Method",
+            f"{name!r}, which is {type(method).__name__}",
+            "Write Method(curve, calibration, fit).",
         )
     return method
 

@@ -25,7 +25,7 @@ class DataFolder:
         """Return the path of a file, which must exist."""
         if self.path is None or not self.has(name):
             where = "no data folder" if self.path is None else f"{self.path} without it"
-            raise InvalidParameter(f"The data folder must contain {name}; got {where}. Choose a folder with --data.")
+            raise InvalidParameter("The data folder", f"contain {name}", where, "Choose a folder with --data.")
         return self.path / name
 
     def digest(self, name: str) -> str:
@@ -40,7 +40,7 @@ def find_data(named: str | None) -> DataFolder:
         return DataFolder(None)
     if not Path(given).is_dir():
         option = "DPCAPE_DATA" if named is None else "--data"
-        raise InvalidParameter(f"{option} must be an existing folder; got {given}. Check the path.")
+        raise InvalidParameter(option, "be an existing folder", given, "Check the path.")
     return DataFolder(Path(given).resolve())
 
 

@@ -34,7 +34,7 @@ def choose(names: Sequence[str]) -> list[Experiment]:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
             meant = f"Did you mean {' or '.join(close)}?" if close else "Run dpcape reproduce --list to see them."
-            raise InvalidParameter(f"NAME must be a figure or table of the papers; got {name!r}. {meant}")
+            raise InvalidParameter("NAME", "be a figure or table of the papers", repr(name), meant)
     return [known[name] for name in dict.fromkeys(names)]
 
 

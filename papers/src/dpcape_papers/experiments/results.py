@@ -94,9 +94,10 @@ def require_guarantees(rows: Iterable[Row]) -> None:
         stated = r.get("guarantee") == VERIFIED and isinstance(asked, (int, float)) and isinstance(real, (int, float))
         if not stated or not float(str(real)) <= _ROUNDING * float(str(asked)):
             raise InvalidParameter(
-                f"A curve called verified must have a guarantee of status verified at its epsilon; got "
-                f"{r.get('guarantee')!r}, epsilon {real} for {asked}, in panel {r['panel']}, curve {r['curve']}. Store "
-                f"the guarantee of the fit, or call the curve {UNCOVERED!r}."
+                "A curve called verified",
+                "have a guarantee of status verified at its epsilon",
+                f"{r.get('guarantee')!r}, epsilon {real} for {asked}, in panel {r['panel']}, curve {r['curve']}",
+                f"Store the guarantee of the fit, or call the curve {UNCOVERED!r}.",
             )
 
 

@@ -102,8 +102,10 @@ def _require_extendable(experiments: Sequence[Experiment], setting: RunSetting) 
     closed = [one.name for one in experiments if not one.extendable]
     if setting.methods and closed:
         raise InvalidParameter(
-            f"--method must be used only with experiments that accept methods; got {', '.join(closed)}. "
-            "Choose experiments that dpcape reproduce --list marks with +."
+            "--method",
+            "be used only with experiments that accept methods",
+            ", ".join(closed),
+            "Choose experiments that dpcape reproduce --list marks with +.",
         )
 
 

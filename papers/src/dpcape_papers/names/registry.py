@@ -19,7 +19,7 @@ def find_name(name: str) -> PaperName:
         return NAMES[known[_plain(name)]]
     near = [known[found] for found in difflib.get_close_matches(_plain(name), known, n=3)]
     remedy = f"Did you mean {' or '.join(near)}?" if near else "dpcape papers lists the names."
-    raise InvalidParameter(f"NAME must be one of {', '.join(NAMES)}; got {name!r}. {remedy}")
+    raise InvalidParameter("NAME", f"be one of {', '.join(NAMES)}", repr(name), remedy)
 
 
 def _plain(name: str) -> str:

@@ -197,7 +197,7 @@ def dp_djica(
         records, so that one rate suits every number; the figures use it.
     """
     if step not in ("sum", "mean"):
-        raise InvalidParameter(f'step must be "sum" or "mean"; got {step!r}. Use "sum" for the algorithm as printed.')
+        raise InvalidParameter("step", 'be "sum" or "mean"', repr(step), 'Use "sum" for the algorithm as printed.')
     width = rows_by_site[0].shape[1]
     clipped = [_clipped(rows, 1 / (2 * math.sqrt(width))) for rows in rows_by_site]
     directions = private_global_pca(clipped, n_components, epsilon=epsilon_pca, rng=rng, local_rank=local_rank)
@@ -227,8 +227,10 @@ def private_global_pca(
     rank = n_components if local_rank is None else local_rank
     if rank < n_components:
         raise InvalidParameter(
-            f"local_rank must be at least n_components, {n_components}; got {rank}. Keep as many directions at the "
-            "sites as are wanted in the end."
+            "local_rank",
+            f"be at least n_components, {n_components}",
+            rank,
+            "Keep as many directions at the sites as are wanted in the end.",
         )
     carried: FloatArray | None = None
     for index in rng.permutation(len(rows_by_site)):

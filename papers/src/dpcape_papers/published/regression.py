@@ -52,7 +52,7 @@ def degree_scales(model: str, *, epsilon: float, delta: float, n_records: int) -
     """Return the papers' noise scales of degrees 0, 1 and 2 (algorithms 8.1 and 8.2), each for the whole budget."""
     sensitivities = {"linear": LINEAR_SENSITIVITIES, "logistic": LOGISTIC_SENSITIVITIES}
     if model not in sensitivities:
-        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}. Choose one of the two.")
+        raise InvalidParameter("model", "be 'linear' or 'logistic'", repr(model), "Choose one of the two.")
     per_sensitivity = classical_multiplier(epsilon, delta) / n_records
     constant, linear, quadratic = sensitivities[model]
     return per_sensitivity * constant, per_sensitivity * linear, per_sensitivity * quadratic
@@ -75,7 +75,7 @@ def capefm(
         True for algorithm 8.1 (one holder of all records), and if every site adds the whole noise.
     """
     if model not in JOINT_NORMALISED:
-        raise InvalidParameter(f"model must be 'linear' or 'logistic'; got {model!r}. Choose one of the two.")
+        raise InvalidParameter("model", "be 'linear' or 'logistic'", repr(model), "Choose one of the two.")
     one_release = JOINT_NORMALISED[model] / classical_multiplier(epsilon, delta)
     view = one_release if pooled else one_release * cape_exposure(n_sites, n_colluding)
     return Comparison(epsilon, delta, epsilon_of(delta, view), epsilon_of(delta, one_release))

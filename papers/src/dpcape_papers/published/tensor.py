@@ -92,8 +92,10 @@ def agn_noise(
     """
     if model not in MODELS or scheme not in SCHEMES:
         raise InvalidParameter(
-            f"model must be one of {MODELS} and scheme one of {SCHEMES}; got {model!r} and {scheme!r}. "
-            "Choose from these lists."
+            "model",
+            f"be one of {MODELS} and scheme one of {SCHEMES}",
+            f"{model!r} and {scheme!r}",
+            "Choose from these lists.",
         )
     per_sensitivity = math.sqrt(2 * math.log(1.25 / (delta / 2))) / (epsilon / 2)
     claimed = claimed_sensitivities(model, n_features, noise_variance)

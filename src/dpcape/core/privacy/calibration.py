@@ -179,8 +179,9 @@ def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tup
     exposures = worst_exposures(scheme, own, shared)
     if not np.isfinite(exposures).all():
         raise ViewUnprotected(
-            "Calibration failed because the adversary could remove all noise covering some site. "
-            "Lower n_colluding, raise minimum_sites, or use SecureSum."
+            "Calibration failed",
+            "the adversary could remove all noise covering some site",
+            "Lower n_colluding, raise minimum_sites, or use SecureSum.",
         )
     # The tiny factor keeps rounding on the private side.
     factor = float(np.max(exposures * demands)) * (1 + 1e-12)
@@ -269,9 +270,10 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
         raise InvalidParameter(
-            "epsilon and delta must leave room for the cut-off of integer noise; got epsilon "
-            f"{max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s). "
-            "Ask for a smaller epsilon or a larger delta."
+            "epsilon and delta",
+            "leave room for the cut-off of integer noise",
+            f"epsilon {max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s)",
+            "Ask for a smaller epsilon or a larger delta.",
         )
     return ReleaseNoise(
         step=step,
@@ -290,8 +292,10 @@ def _check_diameter(statistic: Released) -> None:
     # Negated, because NaN compares false: this way NaN is refused.
     if not _SMALLEST_DIAMETER <= statistic.diameter <= _LARGEST_DIAMETER:
         raise InvalidParameter(
-            f"The diameter of the release {statistic.name!r} must be between {_SMALLEST_DIAMETER:.0e} and "
-            f"{_LARGEST_DIAMETER:.0e}; got {statistic.diameter:g}. Choose a bound or a clip nearer to one."
+            f"The diameter of the release {statistic.name!r}",
+            f"be between {_SMALLEST_DIAMETER:.0e} and {_LARGEST_DIAMETER:.0e}",
+            f"{statistic.diameter:g}",
+            "Choose a bound or a clip nearer to one.",
         )
 
 
@@ -326,9 +330,10 @@ def _grid_step(terms: Terms, statistic: Released, own: FloatArray, shared: Float
 
 def _does_not_fit(statistic: Released, needed: float, own: FloatArray) -> InvalidParameter:
     return InvalidParameter(
-        f"The release {statistic.name!r} must fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per "
-        f"own_scale; got sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}. "
-        "Change epsilon or delta, make fewer releases, use fewer records, or make the sites' sizes more equal."
+        f"The release {statistic.name!r}",
+        f"fit into 64-bit integers on a grid of at least 2^{_COARSEST} steps per own_scale",
+        f"sums of up to {needed:.3g} under noise of {float(own.min()):.3g} to {float(own.max()):.3g}",
+        "Change epsilon or delta, make fewer releases, use fewer records, or make the sites' sizes more equal.",
     )
 
 

@@ -40,7 +40,7 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
     0.1359
     """
     if not 0 <= false_alarms <= 1:
-        raise InvalidParameter(f"false_alarms must be between 0 and 1; got {false_alarms!r}. Pass a rate.")
+        raise InvalidParameter("false_alarms", "be between 0 and 1", repr(false_alarms), "Pass a rate.")
     _check(epsilon, delta)
     by_pair = min(_upper_line(false_alarms, epsilon, delta), _lower_line(false_alarms, epsilon, delta), 1.0)
     if not (0 < mu < math.inf) or false_alarms in (0.0, 1.0):
@@ -80,8 +80,10 @@ def _check(epsilon: float, delta: float) -> None:
     """Refuse figures that are not a guarantee: their bounds would mean nothing."""
     if not epsilon >= 0 or not 0 <= delta <= 1:
         raise InvalidParameter(
-            f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon!r} and {delta!r}. "
-            "Take them from a guarantee."
+            "epsilon",
+            "be at least 0 and delta between 0 and 1",
+            f"{epsilon!r} and {delta!r}",
+            "Take them from a guarantee.",
         )
 
 

@@ -66,7 +66,7 @@ def delta_tail(*, n_draws: int, epsilon: float, tail_exponent: float = TAIL_EXPO
     """
     if n_draws < 0 or not epsilon >= 0.0:
         raise InvalidParameter(
-            f"n_draws and epsilon must not be negative; got {n_draws!r} and {epsilon!r}. Take them from the study."
+            "n_draws and epsilon", "not be negative", f"{n_draws!r} and {epsilon!r}", "Take them from the study."
         )
     # Event probabilities are moved to the neighbour's side, which multiplies them by exp(epsilon).
     cut = math.log(max(n_draws, 1)) + math.log(2.0) - CUTOFF**2 / 2.0
@@ -91,8 +91,10 @@ def ideal_delta(delta: float, *, epsilon: float, gap: float, n_draws: int) -> fl
     ideal = (delta - delta_tail(n_draws=n_draws, epsilon=epsilon)) * math.exp(-gap)
     if not 0.0 < ideal < 1.0:
         raise InvalidParameter(
-            f"delta must exceed the cost of the noise's cut-off and be below 1; got {delta!r} at "
-            f"epsilon {epsilon!r}. Use a smaller epsilon or a larger delta."
+            "delta",
+            "exceed the cost of the noise's cut-off and be below 1",
+            f"{delta!r} at epsilon {epsilon!r}",
+            "Use a smaller epsilon or a larger delta.",
         )
     return ideal
 
@@ -107,11 +109,11 @@ def _log_theta_ratio(own_steps: float) -> float:
 def _check(*, own_steps: float, n_sites: int, n_coordinates: int) -> None:
     """Refuse sizes for which the bound is not proved."""
     if not 1.0 <= own_steps < math.inf:
-        raise InvalidParameter(
-            f"own_steps must be at least 1 grid step and finite; got {own_steps!r}. Use a finer grid."
-        )
+        raise InvalidParameter("own_steps", "be at least 1 grid step and finite", repr(own_steps), "Use a finer grid.")
     if n_sites < 1 or n_coordinates < 1:
         raise InvalidParameter(
-            f"n_sites and n_coordinates must be at least 1; got {n_sites!r} and {n_coordinates!r}. "
-            "Count the sites and coordinates of the study."
+            "n_sites and n_coordinates",
+            "be at least 1",
+            f"{n_sites!r} and {n_coordinates!r}",
+            "Count the sites and coordinates of the study.",
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Protocol
 
-from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.privacy.gaussian import compose
 from dpcape.core.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.core.privacy.terms import printed_epsilon
@@ -90,16 +90,18 @@ def over_ceiling(what: str, epsilon: float, delta: float, *, before: float, afte
         after,
     )
     return LedgerRefused(
-        f"The study was refused because it would exceed the ceiling of {what} (epsilon {epsilon:g} at delta "
-        f"{delta:g} {unit.per}). No records were read. Lower its epsilon, or ask the steward."
+        "The study was refused",
+        f"it would exceed the ceiling of {what} (epsilon {epsilon:g} at delta {delta:g} {unit.per})",
+        "No records were read. Lower its epsilon, or ask the steward.",
     )
 
 
 def other_terms() -> LedgerRefused:
     """Return the refusal to continue an allowance under terms other than those it was charged for."""
     return LedgerRefused(
-        "The allowance was not continued because its terms are not those it was charged for. No records were read. "
-        "Continue with the study as it ran, or start a new run with --again."
+        "The allowance was not continued",
+        "its terms are not those it was charged for",
+        "No records were read. Continue with the study as it ran, or start a new run with --again.",
     )
 
 
@@ -175,28 +177,28 @@ class Ledger:
     def __post_init__(self) -> None:
         self.unit = Unit(self.per, self.rows_per_subject)
         if (self.epsilon is None) != (self.delta is None):
-            raise InvalidParameter("A ledger's ceiling must have both epsilon and delta; got one of them. Pass both.")
+            raise InvalidParameter("A ledger's ceiling", "have both epsilon and delta", "one of them", "Pass both.")
         # NaN compares false with everything, and at delta 1 every charge costs epsilon 0: neither would ever refuse.
         if self.epsilon is not None and not (_is_between(self.epsilon, math.inf) and _is_between(self.delta, 1.0)):
             raise InvalidParameter(
-                "A ledger's ceiling must be a positive finite epsilon and a delta strictly between 0 and 1; "
-                f"got {self.epsilon!r} and {self.delta!r}. Leave both out for a ledger without ceiling."
+                "A ledger's ceiling",
+                "be a positive finite epsilon and a delta strictly between 0 and 1",
+                f"{self.epsilon!r} and {self.delta!r}",
+                "Leave both out for a ledger without ceiling.",
             )
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
         at = self.delta if delta is None else delta
         if at is None:
-            raise InvalidParameter(
-                "spent() needs a delta because the ledger has no ceiling. Write for example spent(1e-6)."
-            )
+            raise Failed("spent() needs a delta", "the ledger has no ceiling", "Write for example spent(1e-6).")
         return spent_epsilon(self.charges, at, self.unit)
 
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
         if charge.allowance in self._next:
             raise LedgerRefused(
-                f"The allowance {charge.allowance!r} was refused because it is already charged. Start a new run."
+                f"The allowance {charge.allowance!r} was refused", "it is already charged", "Start a new run."
             )
         # Without a ceiling too: what is spent is stated per subject.
         stated = charge.stated(self.unit)
@@ -231,14 +233,14 @@ class Ledger:
         """Count a release; each happens at most once and in order."""
         expected = self._next.get(allowance)
         if expected is None:
-            raise ProtocolError("The release was refused because its allowance was not charged. Start a new run.")
+            raise ProtocolError("The release was refused", "its allowance was not charged", "Start a new run.")
         if release < expected:
-            raise ProtocolError(f"Release {release + 1} was refused because it happened before. Start a new run.")
+            raise ProtocolError(f"Release {release + 1} was refused", "it happened before", "Start a new run.")
         charge = next(entry for entry in self.charges if entry.allowance == allowance)
         if release >= charge.n_releases:
             raise LedgerRefused(
-                f"An allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}. "
-                "Open a new allowance, which is charged separately."
+                f"An allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}",
+                remedy="Open a new allowance, which is charged separately.",
             )
         self._next[allowance] = release + 1
 

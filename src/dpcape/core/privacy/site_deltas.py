@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.privacy.gaussian import epsilon_of, mu_of
 from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, printed_epsilon, tail_reserve
 
@@ -33,12 +33,14 @@ def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, fl
     Pass both to an analysis: ``PCA(3, epsilon=epsilon, delta=delta)``.
     """
     if not pairs:
-        raise InvalidParameter("pairs is empty. Give an epsilon and a delta per site, such as {'lyon': (1.0, 1e-6)}.")
+        raise Failed("pairs is empty", remedy="Give an epsilon and a delta per site, such as {'lyon': (1.0, 1e-6)}.")
     for site, (epsilon, delta) in pairs.items():
         if not epsilon > 0 or not 0 < delta < 1:
             raise InvalidParameter(
-                f"The pair of {site!r} must be an epsilon above 0 and a delta between 0 and 1; got ({epsilon}, "
-                f"{delta}). Write for example (1.0, 1e-6)."
+                f"The pair of {site!r}",
+                "be an epsilon above 0 and a delta between 0 and 1",
+                f"({epsilon}, {delta})",
+                "Write for example (1.0, 1e-6).",
             )
     least = min(delta for _, delta in pairs.values())
     return {site: _restated(*pair, least) for site, pair in pairs.items()}, least
@@ -54,8 +56,9 @@ def _restated(epsilon: float, delta: float, least: float) -> float:
         if own_epsilon(found, least, delta) <= epsilon:
             return found
     raise InvalidParameter(
-        f"({epsilon}, {delta}) must be restated at delta {least}, and cannot be. Ask for a larger epsilon, or deltas "
-        "that differ less."
+        f"({epsilon}, {delta})",
+        f"be restated at delta {least}, and cannot be",
+        remedy="Ask for a larger epsilon, or deltas that differ less.",
     )
 
 

@@ -122,23 +122,17 @@ def check_terms(terms: Terms, *, adds_noise: bool) -> None:
         protocol that protects would pass for one that does not.
     """
     if not terms.shares or any(not share > 0 for share in terms.shares):
-        raise InvalidParameter(f"shares must be positive, one per release; got {terms.shares!r}. Remove shares of 0.")
+        raise InvalidParameter("shares", "be positive, one per release", repr(terms.shares), "Remove shares of 0.")
     if math.fsum(terms.shares) > 1 + 1e-9:
-        raise InvalidParameter(
-            f"shares must sum to at most 1; got {math.fsum(terms.shares)!r}. Divide them by their sum."
-        )
+        raise InvalidParameter("shares", "sum to at most 1", repr(math.fsum(terms.shares)), "Divide them by their sum.")
     if adds_noise:
         check_epsilons(terms.epsilons, terms.sites)
         if not 0 < terms.delta < 1:
-            raise InvalidParameter(
-                f"delta must be strictly between 0 and 1; got {terms.delta!r}. Write for example 1e-6."
-            )
+            raise InvalidParameter("delta", "be strictly between 0 and 1", repr(terms.delta), "Write for example 1e-6.")
     elif terms.epsilons:
-        raise InvalidParameter(
-            "epsilon must be empty for exact totals; got numbers. Choose a protocol that adds noise."
-        )
+        raise InvalidParameter("epsilon", "be empty for exact totals", "numbers", "Choose a protocol that adds noise.")
     if any(count < 1 for count in terms.n_records.values()):
-        raise InvalidParameter("Every site must have at least one record; got a site without records. Leave it out.")
+        raise InvalidParameter("Every site", "have at least one record", "a site without records", "Leave it out.")
     if terms.weights:
         check_weights(terms.weights, terms.sites)
 
@@ -155,10 +149,11 @@ def check_delta(terms: Terms, *, accepted: bool) -> None:
     """
     if terms.epsilons and not accepted and is_large(terms.delta, terms.total_records):
         raise InvalidParameter(
-            f"delta must be at most 1/N for N = {terms.total_records} "
-            f"{terms.facts.unit}s; got {terms.delta:g}. A larger delta allows that some whole {terms.facts.unit}s are "
-            "revealed. Lower it, or accept it: accept_large_delta=True in Federation(...), accept_large_delta = true "
-            "in [study]."
+            "delta",
+            f"be at most 1/N for N = {terms.total_records} {terms.facts.unit}s",
+            f"{terms.delta:g}",
+            f"A larger delta allows that some whole {terms.facts.unit}s are revealed. Lower it, or accept it: "
+            "accept_large_delta=True in Federation(...), accept_large_delta = true in [study].",
         )
 
 
@@ -166,14 +161,18 @@ def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> Non
     """Refuse epsilons that are not one positive number per site."""
     if set(epsilons) != set(sites):
         raise InvalidParameter(
-            f"epsilon must be one number, or one for each site ({', '.join(sites)}); got {sorted(epsilons)}. "
-            "Name every site once."
+            "epsilon",
+            f"be one number, or one for each site ({', '.join(sites)})",
+            sorted(epsilons),
+            "Name every site once.",
         )
     for site, epsilon in epsilons.items():
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InvalidParameter(
-                f"epsilon must be a positive finite number; got {epsilon!r} for {site!r}. "
-                "To run without privacy, use protocol=Exact(), in a study kind = 'exact', and say so in the report."
+                "epsilon",
+                "be a positive finite number",
+                f"{epsilon!r} for {site!r}",
+                "To run without privacy, use protocol=Exact(), in a study kind = 'exact', and say so in the report.",
             )
 
 
@@ -181,14 +180,14 @@ def check_weights(weights: Mapping[str, float], sites: tuple[str, ...]) -> None:
     """Refuse weights that are not one positive number per site, summing to one."""
     if set(weights) != set(sites):
         raise InvalidParameter(
-            f"weights must be given for each site ({', '.join(sites)}); got {sorted(weights)}. Name every site once."
+            "weights", f"be given for each site ({', '.join(sites)})", sorted(weights), "Name every site once."
         )
     for site, weight in weights.items():
         if not (weight > 0 and math.isfinite(weight)):
             raise InvalidParameter(
-                f"weights must be positive and finite; got {weight!r} for {site!r}. Remove the site instead."
+                "weights", "be positive and finite", f"{weight!r} for {site!r}", "Remove the site instead."
             )
     if abs(math.fsum(weights.values()) - 1) > 1e-9:
         raise InvalidParameter(
-            f"weights must sum to 1; got {math.fsum(weights.values())!r}. Divide each weight by their sum."
+            "weights", "sum to 1", repr(math.fsum(weights.values())), "Divide each weight by their sum."
         )

@@ -45,14 +45,18 @@ class Unit:
     def __post_init__(self) -> None:
         if self.kind not in UNITS:
             raise InvalidParameter(
-                f"a unit must be 'record' or 'subject'; got {self.kind!r}. "
-                "'subject' protects a person with all records, 'record' one record."
+                "a unit",
+                "be 'record' or 'subject'",
+                repr(self.kind),
+                "'subject' protects a person with all records, 'record' one record.",
             )
         rows = self.rows_per_subject
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise InvalidParameter(
-                f"rows_per_subject must be a positive whole number; got {rows!r}. "
-                "State the largest number of records one subject owns, or leave it out."
+                "rows_per_subject",
+                "be a positive whole number",
+                repr(rows),
+                "State the largest number of records one subject owns, or leave it out.",
             )
 
     def factor(self, ceiling: Unit) -> int:
@@ -106,9 +110,10 @@ PER_RECORD = Unit()
 def number_needed() -> LedgerRefused:
     """Return the refusal to count a charge per record under a ceiling per subject without a number that holds."""
     return LedgerRefused(
-        "A study per record cannot be counted against a ceiling per subject because this site's steward has stated no "
-        "number of records per subject, or fewer than the longest series has. Nothing was charged. State it at the "
-        "site with: dpcape site budget DATA --rows-per-subject K (in process: Ledger(rows_per_subject=K))."
+        "A study per record cannot be counted against a ceiling per subject",
+        "this site's steward has stated no number of records per subject, or fewer than the longest series has",
+        "Nothing was charged. State it at the site with: dpcape site budget DATA --rows-per-subject K (in process: "
+        "Ledger(rows_per_subject=K)).",
     )
 
 

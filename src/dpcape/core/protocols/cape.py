@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcape.core.arrays import IntArray
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.messages import Array, Correct, Draw, FromSite, Request, Submit, ToSite, Unmask, Vector
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.privacy.terms import ProtocolSettings, Terms
@@ -202,9 +202,11 @@ class _CapeSite(SessionSite):
             return self._submit(message)
         if isinstance(message, Correct):
             return self._correct(message)
-        raise ProtocolError(
-            f"A message to a site under Cape must be Draw, Submit or Correct; got {type(message).__name__}. "
-            "Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            "A message to a site under Cape",
+            "be Draw, Submit or Correct",
+            type(message).__name__,
+            "Install the same dpcape version everywhere.",
         )
 
     def _draw(self, message: Draw) -> FromSite:
@@ -213,7 +215,7 @@ class _CapeSite(SessionSite):
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
             raise ProtocolError(
-                "The noise agreement was refused because its attempt is not newer than the last one. Start a new run."
+                "The noise agreement was refused", "its attempt is not newer than the last one", "Start a new run."
             )
         # Only after this check: an old request must not replace the last one that this site began.
         plan = self._site.begin(request)
@@ -240,15 +242,15 @@ class _CapeSite(SessionSite):
         release = message.request.release
         if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
             raise ProtocolError(
-                "The release was refused because it does not follow its own noise agreement. Start a new run."
+                "The release was refused", "it does not follow its own noise agreement", "Start a new run."
             )
         if tuple(sorted(message.roster)) != self._roster:
             raise ProtocolError(
-                "The release was refused because its roster differs from that of the noise agreement. Start a new run."
+                "The release was refused", "its roster differs from that of the noise agreement", "Start a new run."
             )
         if request_digest(message.request) != self._drawn_for:
             raise ProtocolError(
-                "The release was refused because its request differs from that of the noise agreement. Start a new run."
+                "The release was refused", "its request differs from that of the noise agreement", "Start a new run."
             )
         plan = self._site.begin(message.request)
         agreed = _agreed_sum(message, self._drawn.size, plan.word_bytes)
@@ -267,7 +269,7 @@ class _CapeSite(SessionSite):
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
             raise ProtocolError(
-                "The correction was refused because it does not follow the release it corrects. Start a new run."
+                "The correction was refused", "it does not follow the release it corrects", "Start a new run."
             )
         number = self._entered(message.release)
         # Bound to the agreement: draws of different attempts cannot be summed.
@@ -293,7 +295,7 @@ class _CapeSite(SessionSite):
     def context(self, release: int) -> bytes:
         if release != self._release or not self._context:
             raise ProtocolError(
-                "The survivor set was not signed because it is not for the current release. Start a new run."
+                "The survivor set was not signed", "it is not for the current release", "Start a new run."
             )
         return self._context
 
@@ -304,9 +306,11 @@ def _agreed_sum(message: Submit, size: int, word_bytes: int) -> IntArray:
     words = sent.decode() if sent is not None else None
     if sent is None or words is None or words.dtype != np.uint64 or len(sent.data) != size * word_bytes:
         got = "no array" if sent is None else f"{len(sent.data)} bytes of {sent.dtype}"
-        raise ProtocolError(
-            f"The agreed sum must be {size} words of {word_bytes} bytes; got {got}. "
-            "Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            "The agreed sum",
+            f"be {size} words of {word_bytes} bytes",
+            got,
+            "Install the same dpcape version everywhere.",
         )
     return from_ring(words.ravel(), word_bytes)
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from dpcape.core.arrays import IntArray
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.files import NAME_RULE, is_name
 from dpcape.core.messages import (
     Array,
@@ -144,7 +144,7 @@ class Dealer(ZeroSum):
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or (name and not is_name(name)):
-        raise InvalidParameter(f"dealer must be {NAME_RULE}; got {str(name)[:80]!r}. Leave it out within one process.")
+        raise InvalidParameter("dealer", f"be {NAME_RULE}", repr(str(name)[:80]), "Leave it out within one process.")
     return name
 
 
@@ -164,16 +164,20 @@ class _DealerCoordinator(CoordinatorRole):
         self._require_enough(tuple(set(self._present) - set(missing)), "took their noise")
         if not sums_to_zero([reply.answer for reply in replies.values()]):
             raise ProtocolError(
-                "The release failed because the dealt noise does not sum to zero. Nothing was released or charged for "
-                "it. Have the noise dealer and the sites checked, then start a new run."
+                "The release failed",
+                "the dealt noise does not sum to zero",
+                "Nothing was released or charged for it. Have the noise dealer and the sites checked, then start a "
+                "new run.",
             )
 
     def _deal(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[dict[str, bytes], bytes]:
         dealer = self._messenger.dealer
         if dealer is None:
-            raise ProtocolError(
-                "Dealer must have a transport with a noise dealer; got a transport without one. Use in_process(), or "
-                "choose Cape."
+            raise InvalidMessage(
+                "Dealer",
+                "have a transport with a noise dealer",
+                "a transport without one",
+                "Use in_process(), or choose Cape.",
             )
         message = Deal(
             terms=self._terms.digest(),
@@ -186,21 +190,25 @@ class _DealerCoordinator(CoordinatorRole):
         replies, _ = self._ask_all((dealer,), lambda _: message, Dealt)
         if dealer not in replies:
             raise ProtocolError(
-                f"The release failed because the noise dealer {dealer} did not answer. Nothing was released or charged "
-                "for it. Start the noise dealer, then continue with: dpcape run --resume."
+                "The release failed",
+                f"the noise dealer {dealer} did not answer",
+                "Nothing was released or charged for it. Start the noise dealer, then continue with: dpcape run "
+                "--resume.",
             )
         boxes: dict[str, bytes] = replies[dealer].boxes
         if set(boxes) != set(self._present):
             raise ProtocolError(
-                "The release failed because the noise dealer did not send one box per site. Nothing was released. "
-                "Install the same dpcape version everywhere."
+                "The release failed",
+                "the noise dealer did not send one box per site",
+                "Nothing was released. Install the same dpcape version everywhere.",
             )
         parts = {site: parts_of(box) for site, box in boxes.items()}
         root = root_of({site: sealed for site, (_, _, sealed) in parts.items()})
         if any(told != root for _, told, _ in parts.values()):
             raise ProtocolError(
-                "The release failed because the noise dealer's boxes are not of one deal. Nothing was released. Have "
-                "the noise dealer checked, then start a new run."
+                "The release failed",
+                "the noise dealer's boxes are not of one deal",
+                "Nothing was released. Have the noise dealer checked, then start a new run.",
             )
         return boxes, root
 
@@ -209,9 +217,11 @@ class _DealerSite(SiteRole):
     def __init__(self, site: SiteContext, dealer: str) -> None:
         super().__init__(site)
         if dealer not in site.pinned:
-            raise ProtocolError(
-                f"The noise dealer {dealer} must be pinned at every site; got no key for it. Compare its fingerprint, "
-                f"then run at this site: dpcape site pin {dealer} PUBLIC_KEY."
+            raise InvalidMessage(
+                f"The noise dealer {dealer}",
+                "be pinned at every site",
+                "no key for it",
+                f"Compare its fingerprint, then run at this site: dpcape site pin {dealer} PUBLIC_KEY.",
             )
         self._dealer_key = site.pinned[dealer]
         self._key: BoxKey | None = BoxKey()
@@ -230,7 +240,7 @@ class _DealerSite(SiteRole):
 
     def _kept_key(self) -> BoxKey:
         if self._key is None:
-            raise ProtocolError("The request was refused because its allowance is over. Open a new one.")
+            raise ProtocolError("The request was refused", "its allowance is over", "Open a new one.")
         return self._key
 
     def key(self) -> bytes:
@@ -243,9 +253,11 @@ class _DealerSite(SiteRole):
             return self._open(message)
         if isinstance(message, Submit):
             return self._release(message.request, message.box)
-        raise ProtocolError(
-            f"A message to a site under Dealer must be CheckDealt or Submit; got {type(message).__name__}. "
-            "Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            "A message to a site under Dealer",
+            "be CheckDealt or Submit",
+            type(message).__name__,
+            "Install the same dpcape version everywhere.",
         )
 
     def _open(self, message: CheckDealt) -> FromSite:
@@ -253,7 +265,7 @@ class _DealerSite(SiteRole):
         request, site = message.request, self._site
         if request.release in self._opened:
             raise ProtocolError(
-                "The dealt noise was refused because noise was already opened for this release. Start a new run."
+                "The dealt noise was refused", "noise was already opened for this release", "Start a new run."
             )
         # Only after this check: an old request must not replace the last one that this site began.
         size, plan, sites = site.size(request), site.begin(request), site.terms.sites
@@ -269,7 +281,7 @@ class _DealerSite(SiteRole):
     def _release(self, request: Request, root: bytes) -> FromSite:
         # The digest names the release, and everything else the dealt noise was opened for.
         if self._share is None or self._share[:2] != (request_digest(request), root):
-            raise ProtocolError("The release was refused because its dealt noise was not opened here. Start a new run.")
+            raise ProtocolError("The release was refused", "its dealt noise was not opened here", "Start a new run.")
         self._site.begin(request)
         total = noisy_total(self._site, request)
         total += self._share[2]
@@ -281,15 +293,18 @@ def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size
     """Return pad and share, or raise unless the dealer used the scales this site computed for all of ``sites``."""
     start = 8 * len(sites)
     if len(opened) != start + PAD_BYTES + 8 * size:
-        raise ProtocolError(
-            f"Dealt noise must have {start + PAD_BYTES + 8 * size} bytes; got {len(opened)}. "
-            "Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            "Dealt noise",
+            f"have {start + PAD_BYTES + 8 * size} bytes",
+            len(opened),
+            "Install the same dpcape version everywhere.",
         )
     told = np.frombuffer(opened, dtype="<f8", count=len(sites))
     if not np.allclose(told, [plan.shared_steps(site) for site in sites], rtol=1e-9, atol=0.0):
         raise ProtocolError(
-            "The dealt noise was refused because its scale differs from this site's calculation. Install the same "
-            "dpcape version everywhere."
+            "The dealt noise was refused",
+            "its scale differs from this site's calculation",
+            "Install the same dpcape version everywhere.",
         )
     pad = int.from_bytes(opened[start : start + PAD_BYTES], "big") % MODULUS
     share: IntArray = np.frombuffer(opened, dtype="<i8", offset=start + PAD_BYTES).astype(np.int64)

@@ -69,8 +69,9 @@ def opened_parts(box: bytes, context: bytes, dealer: bytes) -> tuple[bytes, byte
     signature, root, sealed = parts_of(box)
     if not verify(dealer, signature, context + root + sealed):
         raise ProtocolError(
-            "The dealt noise was refused because it is not signed by the pinned dealer for this site, study and "
-            "release. Compare fingerprints with the dealer."
+            "The dealt noise was refused",
+            "it is not signed by the pinned dealer for this site, study and release",
+            "Compare fingerprints with the dealer.",
         )
     return root, sealed
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage
 from dpcape.core.messages import Array, FromSite, Submit, ToSite, Vector
 from dpcape.core.privacy.adversary_view import AdversaryView
 from dpcape.core.privacy.terms import ProtocolSettings, Terms
@@ -80,9 +80,11 @@ class Exact(Protocol):
 class _ExactSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(
-                f"A message to a site under Exact must be Submit; got {type(message).__name__}. "
-                "Install the same dpcape version everywhere."
+            raise InvalidMessage(
+                "A message to a site under Exact",
+                "be Submit",
+                type(message).__name__,
+                "Install the same dpcape version everywhere.",
             )
         self._site.begin(message.request)
         return Vector(array=Array.of(self._site.steps(message.request)))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage
 from dpcape.core.messages import Array, FromSite, Request, Submit, ToSite, Vector
 from dpcape.core.privacy.adversary_view import AdversaryView
 from dpcape.core.privacy.calibration import ReleaseNoise
@@ -108,9 +108,11 @@ class PlainCoordinator(CoordinatorRole):
 class _IndependentSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(
-                f"A message to a site under Independent must be Submit; got {type(message).__name__}. "
-                "Install the same dpcape version everywhere."
+            raise InvalidMessage(
+                "A message to a site under Independent",
+                "be Submit",
+                type(message).__name__,
+                "Install the same dpcape version everywhere.",
             )
         return Vector(array=Array.of(noisy_total(self._site, message.request)))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.core._version import __version__
 from dpcape.core.arrays import IntArray
-from dpcape.core.errors import DpcapeError, ProtocolError
+from dpcape.core.errors import DpcapeError, InvalidMessage, ProtocolError
 from dpcape.core.messages import (
     MAX_ENTRIES,
     Deal,
@@ -94,26 +94,27 @@ class NoiseDealer:
                 separation=self._separation,
             )
         if not isinstance(message, Deal):
-            raise ProtocolError(f"A message to the noise dealer must be Deal; got {type(message).__name__}.")
+            raise InvalidMessage("A message to the noise dealer", "be Deal", type(message).__name__)
         return Dealt(boxes=self._deal(allowance, message))
 
     def _deal(self, allowance: str, message: Deal) -> dict[str, bytes]:
         if not 0 <= message.release < LARGEST_RELEASE:
-            raise ProtocolError(f"a release must be numbered from 0 to {LARGEST_RELEASE - 1}; got {message.release}.")
+            raise InvalidMessage("a release", f"be numbered from 0 to {LARGEST_RELEASE - 1}", message.release)
         if not 0 <= message.size <= MAX_ENTRIES:
-            raise ProtocolError(f"a release must have 0 to {MAX_ENTRIES} entries; got {message.size}.")
+            raise InvalidMessage("a release", f"have 0 to {MAX_ENTRIES} entries", message.size)
         keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps) or not keys or (self._sites and set(keys) != self._sites):
             raise ProtocolError(
-                "The request was refused because its receivers are not the sites of the study, each with a scale. "
-                "Install the same dpcape version everywhere."
+                "The request was refused",
+                "its receivers are not the sites of the study, each with a scale",
+                "Install the same dpcape version everywhere.",
             )
         # After a crash sites have new keys, and nobody can open noise that was sealed for the old ones.
         deal = (message.terms, frozenset(keys.values()))
         dealt = self._dealt.get(deal, 0)
         if dealt >> message.release & 1:
             raise ProtocolError(
-                "The request was refused because noise was already dealt for this release. Start a new run."
+                "The request was refused", "noise was already dealt for this release", "Start a new run."
             )
         if not dealt and self._record is not None:
             self._record(allowance, message.terms)
@@ -125,8 +126,9 @@ class NoiseDealer:
         signature, public = key[:SIGNATURE_BYTES], key[SIGNATURE_BYTES:]
         if site not in self._pinned or not verify(self._pinned[site], signature, key_statement(terms, site, public)):
             raise ProtocolError(
-                f"The box key of {site} was refused because it is not signed by that site's pinned identity. Compare "
-                "fingerprints with the site."
+                f"The box key of {site} was refused",
+                "it is not signed by that site's pinned identity",
+                "Compare fingerprints with the site.",
             )
         return public
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.errors import InvalidMessage, InvalidParameter, SiteLost
 from dpcape.core.messages import FromSite, Request, Submit, ToSite, Vector
 from dpcape.core.noise import NoiseSource
 from dpcape.core.privacy.adversary_view import AdversaryView
@@ -217,9 +217,11 @@ class CoordinatorRole(ABC):
         replies: dict[str, _ReplyT] = {}
         for site, reply in answers.items():
             if not isinstance(reply, kind):
-                raise ProtocolError(
-                    f"{site} must answer with {kind.__name__}; got {type(reply).__name__}. "
-                    "Install the same dpcape version everywhere."
+                raise InvalidMessage(
+                    site,
+                    f"answer with {kind.__name__}",
+                    type(reply).__name__,
+                    "Install the same dpcape version everywhere.",
                 )
             replies[site] = reply
         return replies, tuple(missing)
@@ -236,9 +238,11 @@ class CoordinatorRole(ABC):
         for site, reply in replies.items():
             release = reply.array.decode()
             if release.dtype != np.int64 or release.shape != (size,):
-                raise ProtocolError(
-                    f"The release of {site} must be {size} integers of int64; got shape {release.shape} of "
-                    f"{release.dtype}. Install the same dpcape version everywhere."
+                raise InvalidMessage(
+                    f"The release of {site}",
+                    f"be {size} integers of int64",
+                    f"shape {release.shape} of {release.dtype}",
+                    "Install the same dpcape version everywhere.",
                 )
             total += self._read("release", site, release)
         return total
@@ -248,8 +252,9 @@ class CoordinatorRole(ABC):
         if len(present) < least:
             lost = sorted(set(self._terms.sites) - set(present))
             raise SiteLost(
-                f"The run failed because only {len(present)} of {least} required sites {when} (lost: "
-                f"{', '.join(lost)}). Sites already charged stay charged. Start a new run when the lost sites are back."
+                "The run failed",
+                f"only {len(present)} of {least} required sites {when} (lost: {', '.join(lost)})",
+                "Sites already charged stay charged. Start a new run when the lost sites are back.",
             )
 
 
@@ -307,12 +312,14 @@ def check_colluding(n_colluding: int, n_sites: int) -> None:
     """Refuse a number of colluding sites that leaves no honest site."""
     if not isinstance(n_colluding, int) or isinstance(n_colluding, bool) or n_colluding < 0:
         raise InvalidParameter(
-            f"n_colluding must be a whole number of at least 0; got {n_colluding!r}. Write for example 1."
+            "n_colluding", "be a whole number of at least 0", repr(n_colluding), "Write for example 1."
         )
     if n_colluding > n_sites - 1:
         raise InvalidParameter(
-            f"n_colluding must be at most {n_sites - 1} with {n_sites} sites; got {n_colluding}. "
-            "At least one site must be honest."
+            "n_colluding",
+            f"be at most {n_sites - 1} with {n_sites} sites",
+            n_colluding,
+            "At least one site must be honest.",
         )
 
 
@@ -320,8 +327,7 @@ def check_least_sites(protocol: Protocol, n_sites: int) -> None:
     """Refuse fewer sites than a protocol needs."""
     if n_sites < protocol.least_sites:
         raise InvalidParameter(
-            f"{type(protocol).__name__} must have at least {protocol.least_sites} sites; got {n_sites}. "
-            f"{protocol.too_few}"
+            type(protocol).__name__, f"have at least {protocol.least_sites} sites", n_sites, protocol.too_few
         )
 
 
@@ -330,12 +336,10 @@ def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: 
     if minimum_sites is None:
         return n_sites
     if not isinstance(minimum_sites, int) or isinstance(minimum_sites, bool):
-        raise InvalidParameter(f"minimum_sites must be a whole number or None; got {minimum_sites!r}. None means all.")
+        raise InvalidParameter("minimum_sites", "be a whole number or None", repr(minimum_sites), "None means all.")
     if not least <= minimum_sites <= n_sites:
         reason = f" {why}" if why else ""
-        raise InvalidParameter(
-            f"minimum_sites must be between {least} and {n_sites} here; got {minimum_sites}.{reason}"
-        )
+        raise InvalidParameter("minimum_sites", f"be between {least} and {n_sites} here", f"{minimum_sites}.{reason}")
     return minimum_sites
 
 

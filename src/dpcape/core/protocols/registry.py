@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import Failed, InvalidMessage, InvalidParameter
 from dpcape.core.lazy import Lazily
 from dpcape.core.privacy.terms import ProtocolSettings
 from dpcape.core.protocols.names import PROTOCOL_NAMES
@@ -58,11 +58,11 @@ def make_protocol(name: str, **values: float | str | None) -> Protocol:
             text = f"parameters of {name} must be {', '.join(own) or 'left out'}; got {key!r}."
             raise InvalidParameter(f"{text} {_nearest(key, own)}".rstrip())
         if key in protocol.refused:
-            raise InvalidParameter(f"{key} must be left out for {name}: {protocol.refused[key]}.")
+            raise InvalidParameter(key, f"be left out for {name}: {protocol.refused[key]}")
     for parameter in protocol.parameters:
         if parameter.required and parameter.name not in given:
-            raise InvalidParameter(
-                f"{name} needs {parameter.name}, which was not given. Write for example {parameter.name}=1."
+            raise Failed(
+                f"{name} needs {parameter.name}, which was not given", remedy=f"Write for example {parameter.name}=1."
             )
     return protocol(**{key: value for key, value in given.items() if key in own})
 
@@ -70,9 +70,11 @@ def make_protocol(name: str, **values: float | str | None) -> Protocol:
 def from_settings(settings: ProtocolSettings) -> Protocol:
     """Return the protocol with these settings."""
     if settings.name not in PROTOCOLS:
-        raise ProtocolError(
-            f"protocol must be one of {sorted(PROTOCOLS)}; got {settings.name!r}. "
-            "Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            "protocol",
+            f"be one of {sorted(PROTOCOLS)}",
+            repr(settings.name),
+            "Install the same dpcape version everywhere.",
         )
     return PROTOCOLS[settings.name].from_settings(settings)
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.messages import (
     Accept,
     Accepted,
@@ -73,8 +73,10 @@ def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None)
     check_colluding(protocol.colluding, n_sites)
     if protocol.colluding > n_sites - 2:
         raise InvalidParameter(
-            f"n_colluding must be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites; got "
-            f"{protocol.colluding}. If all other sites may collude, use Independent(): it needs no more noise."
+            "n_colluding",
+            f"be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites",
+            protocol.colluding,
+            "If all other sites may collude, use Independent(): it needs no more noise.",
         )
     least = max(protocol.least_sites, (n_sites + protocol.colluding) // 2 + 1)
     why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
@@ -95,8 +97,11 @@ def check_sum_neighbours(
     if n_neighbours < least:
         advice = f"Use {least} or more." if least <= n_sites - 2 else "Leave it out for masks between all sites."
         raise InvalidParameter(
-            f"n_neighbours must be at least {least} with {n_sites} sites of which {n_colluding} may collude and "
-            f"{minimum_sites} must finish, or sets of survivors would be refused; got {n_neighbours}. {advice}"
+            "n_neighbours",
+            f"be at least {least} with {n_sites} sites of which {n_colluding} may collude and {minimum_sites} must "
+            "finish, or sets of survivors would be refused",
+            n_neighbours,
+            advice,
         )
     return n_neighbours
 
@@ -145,9 +150,11 @@ def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
     words = reply.array.decode()
     n_bytes = len(reply.array.data)
     if words.dtype != np.uint64 or words.shape != (size,) or n_bytes != size * word_bytes:
-        raise ProtocolError(
-            f"The masked vector of {site} must be {size} words of {word_bytes} bytes; got {n_bytes} bytes as shape "
-            f"{words.shape} of {words.dtype}. Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            f"The masked vector of {site}",
+            f"be {size} words of {word_bytes} bytes",
+            f"{n_bytes} bytes as shape {words.shape} of {words.dtype}",
+            "Install the same dpcape version everywhere.",
         )
     return words
 
@@ -335,19 +342,22 @@ class SessionSite(SiteRole):
     def _greet(self, message: Greet) -> FromSite:
         terms = self._site.terms
         if message.session < self._n_sessions:
-            raise ProtocolError(
-                f"session must be at least {self._n_sessions}; got {message.session}, an earlier session. "
-                "Start a new run."
+            raise InvalidMessage(
+                "session",
+                f"be at least {self._n_sessions}",
+                f"{message.session}, an earlier session",
+                "Start a new run.",
             )
         if not set(message.sites) <= set(terms.sites) or self._site.name not in message.sites:
             raise ProtocolError(
-                "The session was refused because its sites are not sites of the terms, or omit this one. "
-                "Start a new run."
+                "The session was refused", "its sites are not sites of the terms, or omit this one", "Start a new run."
             )
         if len(message.sites) < terms.settings.minimum_sites:
-            raise ProtocolError(
-                f"A session must have at least {terms.settings.minimum_sites} sites; got {len(message.sites)}. "
-                "Start a new run when more sites are present."
+            raise InvalidMessage(
+                "A session",
+                f"have at least {terms.settings.minimum_sites} sites",
+                len(message.sites),
+                "Start a new run when more sites are present.",
             )
         self._n_sessions = message.session + 1
         pinned = {site: self._site.pinned[site] for site in message.sites}
@@ -361,15 +371,14 @@ class SessionSite(SiteRole):
     @staticmethod
     def _offer(session: Session, epoch: int, n_rounds: int) -> Offer:
         if not 1 <= n_rounds <= EPOCH_ROUNDS:
-            raise ProtocolError(
-                f"n_rounds must be between 1 and {EPOCH_ROUNDS}; got {n_rounds}. "
-                "Install the same dpcape version everywhere."
+            raise InvalidMessage(
+                "n_rounds", f"be between 1 and {EPOCH_ROUNDS}", n_rounds, "Install the same dpcape version everywhere."
             )
         return session.offer(epoch=epoch, n_rounds=n_rounds)
 
     def _running(self) -> Session:
         if self._session is None:
-            raise ProtocolError("The message was refused because no session was begun. Send Greet first.")
+            raise ProtocolError("The message was refused", "no session was begun", "Send Greet first.")
         return self._session
 
     def _enter(self, release: int) -> int:
@@ -382,16 +391,18 @@ class SessionSite(SiteRole):
     def _entered(self, release: int) -> int:
         if release not in self._where:
             raise ProtocolError(
-                "The message was refused because its release was not submitted in this round. Start a new run."
+                "The message was refused", "its release was not submitted in this round", "Start a new run."
             )
         return self._where[release]
 
     def _sign(self, session: Session, message: Sign) -> FromSite:
         least = self._site.terms.settings.minimum_sites
         if len(message.survivors) < least:
-            raise ProtocolError(
-                f"A survivor set must have at least {least} sites; got {len(message.survivors)}. "
-                "Start a new run when more sites are present."
+            raise InvalidMessage(
+                "A survivor set",
+                f"have at least {least} sites",
+                len(message.survivors),
+                "Start a new run when more sites are present.",
             )
         signature = session.sign_survivors(
             round=self._entered(message.release),

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.messages import Array, FromSite, Request, Submit, ToSite, Vector
 from dpcape.core.privacy.adversary_view import AdversaryView
 from dpcape.core.privacy.calibration import ReleaseNoise
@@ -156,9 +156,11 @@ class _SecureSumSite(SessionSite):
 
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise ProtocolError(
-                f"A message to a site under SecureSum must be Submit; got {type(message).__name__}. "
-                "Install the same dpcape version everywhere."
+            raise InvalidMessage(
+                "A message to a site under SecureSum",
+                "be Submit",
+                type(message).__name__,
+                "Install the same dpcape version everywhere.",
             )
         request = message.request
         plan = self._site.begin(request)
@@ -173,6 +175,6 @@ class _SecureSumSite(SessionSite):
     def context(self, release: int) -> bytes:
         if release not in self._submitted:
             raise ProtocolError(
-                "The survivor set was not signed because it is not for the current release. Start a new run."
+                "The survivor set was not signed", "it is not for the current release", "Start a new run."
             )
         return self._submitted[release]

@@ -94,6 +94,6 @@ def check_ratio(ratio: float) -> float:
     """Return the cancelling ratio, or raise if it is outside the range of the integer grid."""
     if not 1e-3 <= ratio <= 1e6:
         raise InvalidParameter(
-            f"cancelling_ratio must be between 0.001 and 1e6; got {ratio!r}. The papers use 1, the default is 100."
+            "cancelling_ratio", "be between 0.001 and 1e6", repr(ratio), "The papers use 1, the default is 100."
         )
     return float(ratio)

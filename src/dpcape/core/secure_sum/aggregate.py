@@ -13,7 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from dpcape.core.errors import ProtocolError, SiteLost
+from dpcape.core.errors import InvalidMessage, ProtocolError, SiteLost
 from dpcape.core.secure_sum.aggregator_epoch import AggregatorEpoch
 from dpcape.core.secure_sum.identity import verify
 from dpcape.core.secure_sum.keystream import masked
@@ -51,7 +51,7 @@ class RecoverRound:
 
     def __init__(self, epoch: AggregatorEpoch, *, round: int, bound: bool = False) -> None:
         if not 0 <= round < epoch.n_rounds:
-            raise ProtocolError(f"round must be in [0, {epoch.n_rounds}); got {round}. Use a round of this epoch.")
+            raise InvalidMessage("round", f"be in [0, {epoch.n_rounds})", round, "Use a round of this epoch.")
         self._epoch, self._round, self._bound = epoch, round, bound
         self._context = b""
         self._masked: dict[str, NDArray[np.uint64]] = {}
@@ -93,7 +93,7 @@ class RecoverRound:
             If too few sites remain.
         """
         if self._statement:
-            raise ProtocolError("The survivor set of this round is already settled. Begin a new round.")
+            raise ProtocolError("The survivor set of this round is already settled", remedy="Begin a new round.")
         kinds = [set(vectors) for vectors in (self._masked, self._covered) if vectors]
         arrived = set.intersection(*kinds) if kinds else set()
         survivors = self._epoch.config.check_roster(sorted(arrived), within=self._epoch.roster)
@@ -114,13 +114,14 @@ class RecoverRound:
         """Add a survivor's signature."""
         self._check_survivor(sender)
         if sender in self.signatures:
-            raise ProtocolError(
-                f"A survivor must sign once; got a second signature from site {sender}. Ignore the second one."
+            raise InvalidMessage(
+                "A survivor", "sign once", f"a second signature from site {sender}", "Ignore the second one."
             )
         if not verify(self._epoch.pinned[sender], signature, self._statement):
             raise ProtocolError(
-                f"The signature of site {sender} was refused because it is not for the settled survivor set. "
-                "Treat the site as lost."
+                f"The signature of site {sender} was refused",
+                "it is not for the settled survivor set",
+                "Treat the site as lost.",
             )
         self.signatures[sender] = signature
 
@@ -135,8 +136,9 @@ class RecoverRound:
         threshold = self._epoch.config.threshold
         if len(self.signatures) < threshold:
             raise SiteLost(
-                f"The round failed because only {len(self.signatures)} of {threshold} required survivors signed. "
-                "Start a new run when more sites are present."
+                "The round failed",
+                f"only {len(self.signatures)} of {threshold} required survivors signed",
+                "Start a new run when more sites are present.",
             )
         return {name: self.signatures[name] for name in sorted(self.signatures)[:threshold]}
 
@@ -144,20 +146,22 @@ class RecoverRound:
         """Add a survivor's opening; a wrong one is refused and the site counts as missing."""
         self._check_reply(opening, Opening)
         if opening.sender in self._openings:
-            raise ProtocolError(
-                f"A survivor must open once; got a second opening from site {opening.sender}. Ignore the second one."
+            raise InvalidMessage(
+                "A survivor", "open once", f"a second opening from site {opening.sender}", "Ignore the second one."
             )
         for kind, seed in self._kinds((opening.sum_seed, opening.cover_seed)):
             if not self._epoch.opens(opening.sender, seed, round=self._round, kind=kind):
                 raise ProtocolError(
-                    f"The opening of site {opening.sender} was refused because its seed does not match the commitment. "
-                    "Treat the site as missing."
+                    f"The opening of site {opening.sender} was refused",
+                    "its seed does not match the commitment",
+                    "Treat the site as missing.",
                 )
         held = set(self.dropped).intersection(self._epoch.graph.neighbours(opening.sender))
         if set(opening.key_shares) != (held if self._masked else set()):
             raise ProtocolError(
-                f"The opening of site {opening.sender} was refused because it does not hold one share for each dropped "
-                "site that shared with it. Treat the site as missing."
+                f"The opening of site {opening.sender} was refused",
+                "it does not hold one share for each dropped site that shared with it",
+                "Treat the site as missing.",
             )
         self._openings[opening.sender] = opening
 
@@ -187,15 +191,16 @@ class RecoverRound:
         for name, signature in found.items():
             if not self.relies_on(name, signature, self._context):
                 raise ProtocolError(
-                    f"The round failed because site {name} was lost and has not signed what the others relied on. "
-                    "Have that site checked, then start a new run."
+                    "The round failed",
+                    f"site {name} was lost and has not signed what the others relied on",
+                    "Have that site checked, then start a new run.",
                 )
         return found
 
     def total(self) -> NDArray[np.uint64]:
         """Return the sum of the survivors' summed vectors."""
         if not self._statement or not self._masked:
-            raise ProtocolError("There is no total yet. Add masked vectors, then call settle().")
+            raise ProtocolError("There is no total yet", remedy="Add masked vectors, then call settle().")
         summed = add_up({name: self._masked[name] for name in self.survivors})
         plus, minus = self._residual_keys(summed.size)
         minus += [self._mask_key(name, SUM, summed.size) for name in self.survivors]
@@ -204,7 +209,7 @@ class RecoverRound:
     def releases(self) -> dict[str, NDArray[np.uint64]]:
         """Return each survivor's single release."""
         if not self._statement or not self._covered:
-            raise ProtocolError("There are no releases yet. Add covered vectors, then call settle().")
+            raise ProtocolError("There are no releases yet", remedy="Add covered vectors, then call settle().")
         vectors = {name: self._covered[name] for name in self.survivors}
         return {n: masked(v, minus=[self._mask_key(n, COVER, v.size)]) for n, v in vectors.items()}
 
@@ -212,38 +217,42 @@ class RecoverRound:
         """Store one vector of a roster site, before the set is settled."""
         if self._statement:
             raise ProtocolError(
-                f"The vector of site {sender} was refused because the survivor set is settled. Treat the site as lost."
+                f"The vector of site {sender} was refused", "the survivor set is settled", "Treat the site as lost."
             )
         if sender not in self._epoch.roster:
-            raise ProtocolError("The vector was refused because its sender is not in the roster. Ignore it.")
+            raise ProtocolError("The vector was refused", "its sender is not in the roster", "Ignore it.")
         if sender in vectors:
-            raise ProtocolError(
-                f"A site must send one vector of a kind; got a second from site {sender}. Ignore the second one."
+            raise InvalidMessage(
+                "A site", "send one vector of a kind", f"a second from site {sender}", "Ignore the second one."
             )
         words = received(vector, sender=sender)
         for other in vectors.values():
             if words.size != other.size:
-                raise ProtocolError(
-                    f"All vectors must have {other.size} words; got {words.size} from site {sender}. "
-                    "Treat the site as lost."
+                raise InvalidMessage(
+                    "All vectors",
+                    f"have {other.size} words",
+                    f"{words.size} from site {sender}",
+                    "Treat the site as lost.",
                 )
         vectors[sender] = words
 
     def _check_survivor(self, sender: str) -> None:
         if not self._statement or sender not in self.survivors:
             raise ProtocolError(
-                "The message was refused because its sender is not a survivor of a settled round. Ignore it."
+                "The message was refused", "its sender is not a survivor of a settled round", "Ignore it."
             )
 
     def _check_reply(self, reply: Opening | SeedShares, kind: type) -> None:
         """Refuse replies of the wrong type, sender, epoch or round."""
         if not isinstance(reply, kind):
-            raise ProtocolError(f"The reply must be {kind.__name__}; got {type(reply).__name__}. Ignore it.")
+            raise InvalidMessage("The reply", f"be {kind.__name__}", type(reply).__name__, "Ignore it.")
         self._check_survivor(reply.sender)
         if (reply.epoch, reply.round) != (self._epoch.number, self._round):
-            raise ProtocolError(
-                f"The reply of site {reply.sender} must be for epoch {self._epoch.number}, round {self._round}; got a "
-                "different epoch or round. Ignore it."
+            raise InvalidMessage(
+                f"The reply of site {reply.sender}",
+                f"be for epoch {self._epoch.number}, round {self._round}",
+                "a different epoch or round",
+                "Ignore it.",
             )
 
     def _kinds(self, values: tuple[bytes, bytes]) -> list[tuple[int, bytes]]:

@@ -42,7 +42,9 @@ class AggregatorEpoch:
     ) -> None:
         missing = [site for site in config.sites if site not in pinned]
         if missing:
-            raise ProtocolError(f"pinned must have a key for every site; {', '.join(missing)} missing. Pin it.")
+            raise ProtocolError(
+                f"pinned must have a key for every site; {', '.join(missing)} missing", remedy="Pin it."
+            )
         _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
         self.offers, self.digest = check_offers(offers, config=config, session_id=self.session_id, pinned=pinned)
         self.config = config
@@ -60,8 +62,7 @@ class AggregatorEpoch:
         """
         if site not in self.roster or not verify(self.pinned[site], signature, acceptance(self.digest, site)):
             raise ProtocolError(
-                f"The signature of site {site} was refused because it is not for the same offers. Treat the site as "
-                "lost."
+                f"The signature of site {site} was refused", "it is not for the same offers", "Treat the site as lost."
             )
 
     def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:

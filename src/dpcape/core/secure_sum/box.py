@@ -36,8 +36,9 @@ class BoxKey(Sealed):
             return AESGCM(_box_key(shared, sender, self.public, context)).decrypt(_NONCE, box[_KEY_BYTES:], context)
         except (InvalidTag, ValueError) as error:
             raise ProtocolError(
-                "The sealed box could not be opened because it was changed, or sealed for another site or step. "
-                "Start a new run."
+                "The sealed box could not be opened",
+                "it was changed, or sealed for another site or step",
+                "Start a new run.",
             ) from error
 
 
@@ -48,7 +49,7 @@ def seal(receiver: bytes, message: bytes, context: bytes) -> bytes:
     try:
         shared = private.exchange(X25519PublicKey.from_public_bytes(receiver))
     except ValueError as error:
-        raise ProtocolError("The box key is not a valid X25519 public key. Start a new run.") from error
+        raise ProtocolError("The box key is not a valid X25519 public key", remedy="Start a new run.") from error
     return sender + AESGCM(_box_key(shared, sender, receiver, context)).encrypt(_NONCE, message, context)
 
 

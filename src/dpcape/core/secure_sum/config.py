@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.errors import InvalidMessage, InvalidParameter, SiteLost
 from dpcape.core.secure_sum.transcript import digest
 
 LEAST_SITES = 3
@@ -55,7 +55,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _check_names(self.sites)
         _check_counts(len(self.sites), self.threshold, self.n_colluding)
         if not isinstance(self.purpose, bytes):
-            raise InvalidParameter(f"purpose must be bytes; got {type(self.purpose).__name__}. Pass a digest.")
+            raise InvalidParameter("purpose", "be bytes", type(self.purpose).__name__, "Pass a digest.")
         if self.n_neighbours != 0:
             check_neighbours(self.n_neighbours, len(self.sites))
 
@@ -72,18 +72,17 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check_roster(self, roster: Sequence[str], *, within: Sequence[str]) -> tuple[str, ...]:
         """Return the sorted roster, or raise unless its names are distinct, all in `within` and enough."""
         if not isinstance(roster, list | tuple) or any(not isinstance(name, str) for name in roster):
-            raise ProtocolError(f"A roster must be a list of site names; got {type(roster).__name__}. Start a new run.")
+            raise InvalidMessage("A roster", "be a list of site names", type(roster).__name__, "Start a new run.")
         names = tuple(sorted(roster))
         if len(set(names)) != len(names):
-            raise ProtocolError("A roster must name each site once; got a repeated name. The aggregator is at fault.")
+            raise InvalidMessage("A roster", "name each site once", "a repeated name", "The aggregator is at fault.")
         if not set(names) <= set(within):
-            raise ProtocolError(
-                "A roster must name only agreed sites; got an unknown site. The aggregator is at fault."
-            )
+            raise InvalidMessage("A roster", "name only agreed sites", "an unknown site", "The aggregator is at fault.")
         if len(names) < self.floor:
             raise SiteLost(
-                f"The run failed because only {len(names)} of at least {self.floor} required sites remained. "
-                "Start a new run when more sites are present."
+                "The run failed",
+                f"only {len(names)} of at least {self.floor} required sites remained",
+                "Start a new run when more sites are present.",
             )
         return names
 
@@ -92,13 +91,17 @@ def check_neighbours(n_neighbours: object, n_sites: int) -> int:
     """Return the number of neighbours in a sparse graph, or raise if there is no such graph among `n_sites` sites."""
     if not isinstance(n_neighbours, int) or isinstance(n_neighbours, bool) or n_neighbours % 2 or n_neighbours < 4:
         raise InvalidParameter(
-            f"n_neighbours must be an even whole number of at least 4; got {n_neighbours!r}. Write for example 20, or "
-            "leave it out for masks between all sites."
+            "n_neighbours",
+            "be an even whole number of at least 4",
+            repr(n_neighbours),
+            "Write for example 20, or leave it out for masks between all sites.",
         )
     if n_neighbours > n_sites - 2:
         raise InvalidParameter(
-            f"n_neighbours must be at most {n_sites - 2} with {n_sites} sites; got {n_neighbours}. Leave it out for "
-            "masks between all sites."
+            "n_neighbours",
+            f"be at most {n_sites - 2} with {n_sites} sites",
+            n_neighbours,
+            "Leave it out for masks between all sites.",
         )
     return n_neighbours
 
@@ -106,20 +109,22 @@ def check_neighbours(n_neighbours: object, n_sites: int) -> int:
 def _check_names(sites: tuple[str, ...]) -> None:
     """Refuse site lists that two parties could read differently."""
     if not isinstance(sites, tuple) or any(not isinstance(name, str) for name in sites):
-        raise InvalidParameter(f"sites must be a tuple of names; got {type(sites).__name__}. Use tuple(names).")
+        raise InvalidParameter("sites", "be a tuple of names", type(sites).__name__, "Use tuple(names).")
     for name in sites:
         if not name or len(name) > LARGEST_NAME or not name.isprintable():
             raise InvalidParameter(
-                f"A site name must be 1 to {LARGEST_NAME} printable characters; got {name!r:.80}. Rename the site."
+                "A site name", f"be 1 to {LARGEST_NAME} printable characters", f"{name!r:.80}", "Rename the site."
             )
     if list(sites) != sorted(set(sites)):
         raise InvalidParameter(
-            f"sites must be sorted and distinct; got {', '.join(sites):.80}. Use tuple(sorted(set(names)))."
+            "sites", "be sorted and distinct", f"{', '.join(sites):.80}", "Use tuple(sorted(set(names)))."
         )
     if len(sites) < LEAST_SITES:
         raise InvalidParameter(
-            f"sites must be at least {LEAST_SITES}; got {len(sites)}. "
-            "With two, each could infer the other's value: use the Independent protocol."
+            "sites",
+            f"be at least {LEAST_SITES}",
+            len(sites),
+            "With two, each could infer the other's value: use the Independent protocol.",
         )
 
 
@@ -127,19 +132,25 @@ def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
     """Refuse thresholds under which two survivor sets could be signed or one honest value opened."""
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in (threshold, n_colluding)):
         raise InvalidParameter(
-            f"threshold and n_colluding must be non-negative integers; got {threshold!r} and {n_colluding!r}. "
-            "Pass integers."
+            "threshold and n_colluding",
+            "be non-negative integers",
+            f"{threshold!r} and {n_colluding!r}",
+            "Pass integers.",
         )
     if threshold > n_sites:
-        raise InvalidParameter(f"threshold must be at most the number of sites, {n_sites}; got {threshold}. Lower it.")
+        raise InvalidParameter("threshold", f"be at most the number of sites, {n_sites}", threshold, "Lower it.")
     if 2 * threshold <= n_sites + n_colluding:
         least = (n_sites + n_colluding) // 2 + 1
         raise InvalidParameter(
-            f"2 * threshold must exceed sites + n_colluding, or two survivor sets could be opened; got threshold "
-            f"{threshold} with {n_sites} sites and {n_colluding} colluding. Raise threshold to {least} or more."
+            "2 * threshold",
+            "exceed sites + n_colluding, or two survivor sets could be opened",
+            f"threshold {threshold} with {n_sites} sites and {n_colluding} colluding",
+            f"Raise threshold to {least} or more.",
         )
     if threshold - n_colluding < 2:
         raise InvalidParameter(
-            "threshold - n_colluding must be at least 2, or the sum reveals a single honest value; got "
-            f"{threshold} - {n_colluding}. Use the Independent protocol if all other sites may collude."
+            "threshold - n_colluding",
+            "be at least 2, or the sum reveals a single honest value",
+            f"{threshold} - {n_colluding}",
+            "Use the Independent protocol if all other sites may collude.",
         )

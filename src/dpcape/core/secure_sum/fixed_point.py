@@ -42,13 +42,15 @@ def check_range(bound_steps: int, n_sites: int) -> None:
     dpcape.core.errors.InvalidParameter: n_sites * bound_steps must be at most 2^63 - 1; got 8 sites with ...
     """
     if not _is_int(bound_steps) or bound_steps < 0:
-        raise InvalidParameter(f"bound_steps must be an integer of at least 0; got {bound_steps!r}. Pass an int.")
+        raise InvalidParameter("bound_steps", "be an integer of at least 0", repr(bound_steps), "Pass an int.")
     if not _is_int(n_sites) or n_sites < 1:
-        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}. Pass an int.")
+        raise InvalidParameter("n_sites", "be a positive integer", repr(n_sites), "Pass an int.")
     if n_sites * bound_steps > LARGEST:
         raise InvalidParameter(
-            f"n_sites * bound_steps must be at most 2^63 - 1; got {n_sites} sites with {bound_steps} steps. "
-            "Use a coarser grid or a smaller bound."
+            "n_sites * bound_steps",
+            "be at most 2^63 - 1",
+            f"{n_sites} sites with {bound_steps} steps",
+            "Use a coarser grid or a smaller bound.",
         )
 
 
@@ -124,9 +126,9 @@ def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDAr
     """
     _check(total, np.dtype(np.int64), "total")
     if not _is_int(n_sites) or n_sites < 1:
-        raise InvalidParameter(f"n_sites must be a positive integer; got {n_sites!r}. Pass an int.")
+        raise InvalidParameter("n_sites", "be a positive integer", repr(n_sites), "Pass an int.")
     if not _is_int(rank) or not 0 <= rank < n_sites:
-        raise InvalidParameter(f"rank must be an integer in [0, {n_sites}); got {rank!r}. Ranks start at 0.")
+        raise InvalidParameter("rank", f"be an integer in [0, {n_sites})", repr(rank), "Ranks start at 0.")
     # By hand: NumPy divides by one number fast, but not with a remainder.
     share = np.floor_divide(total, np.int64(n_sites))
     remainder = share * np.int64(n_sites)
@@ -139,19 +141,17 @@ def check_words(vector: object, subject: str) -> NDArray[np.uint64]:
     """Return `vector`, or raise unless it is a non-empty one-dimensional uint64 array in native byte order."""
     array = _check(vector, np.dtype(np.uint64), subject)
     if array.ndim != 1 or array.size == 0:
-        raise InvalidParameter(
-            f"{subject} must be one-dimensional and not empty; got shape {array.shape}. Use ravel()."
-        )
+        raise InvalidParameter(subject, "be one-dimensional and not empty", f"shape {array.shape}", "Use ravel().")
     return array
 
 
 def _check(values: object, dtype: np.dtype[np.generic], subject: str) -> NDArray[np.uint64]:  # type: ignore[explicit-any]
     """Return `values`, or raise unless it is a plain array of exactly this dtype; the message never shows entries."""
     if type(values) is not np.ndarray:
-        raise InvalidParameter(f"{subject} must be a plain NumPy array; got {type(values).__name__}. Use np.asarray().")
+        raise InvalidParameter(subject, "be a plain NumPy array", type(values).__name__, "Use np.asarray().")
     if values.dtype != dtype:
         raise InvalidParameter(
-            f"{subject} must have dtype {dtype.name} in native byte order; got {values.dtype.str}. Use astype()."
+            subject, f"have dtype {dtype.name} in native byte order", values.dtype.str, "Use astype()."
         )
     return values
 

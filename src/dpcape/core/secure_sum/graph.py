@@ -79,9 +79,10 @@ class MaskingGraph:
             self._connected[names] = is_certified(self._laplacian(names), self._config.n_colluding)
         if not self._connected[names]:
             raise ProtocolError(
-                f"The set of {len(names)} sites was refused because {self._config.n_colluding} colluding sites might "
-                "separate its honest sites from each other. Nothing was opened for it. Start a new run with a larger "
-                "n_neighbours, or when more sites are present."
+                f"The set of {len(names)} sites was refused",
+                f"{self._config.n_colluding} colluding sites might separate its honest sites from each other",
+                "Nothing was opened for it. Start a new run with a larger n_neighbours, or when more sites are "
+                "present.",
             )
 
     def _laplacian(self, names: tuple[str, ...]) -> FloatArray:

@@ -60,8 +60,10 @@ class Identity(Sealed):
         """Return the identity with the private key that `private_bytes` returned."""
         if not isinstance(private, bytes) or len(private) != KEY_BYTES:
             raise InvalidParameter(
-                f"private must be {KEY_BYTES} bytes; got a different type or length (not shown: it may be "
-                "secret). Load the file written from private_bytes()."
+                "private",
+                f"be {KEY_BYTES} bytes",
+                "a different type or length (not shown: it may be secret)",
+                "Load the file written from private_bytes().",
             )
         return cls(Ed25519PrivateKey.from_private_bytes(private))
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.secure_sum.config import Config
 from dpcape.core.secure_sum.graph import masking_graph
 from dpcape.core.secure_sum.identity import KEY_BYTES, Identity, verify
@@ -50,11 +50,11 @@ def check_hellos(
     """Return hellos by sender and the session id, or raise unless each pinned identity signed its one hello."""
     for hello in hellos:
         if not isinstance(hello, Hello):
-            raise ProtocolError(f"hellos must be Hello messages; got {type(hello).__name__}. Start a new run.")
+            raise InvalidMessage("hellos", "be Hello messages", type(hello).__name__, "Start a new run.")
     senders = [hello.sender for hello in hellos]
     if any(not isinstance(sender, str) for sender in senders) or sorted(senders) != list(config.sites):
         raise ProtocolError(
-            "The session was refused because there is not exactly one hello from each agreed site. Start a new run."
+            "The session was refused", "there is not exactly one hello from each agreed site", "Start a new run."
         )
     for hello in hellos:
         _check_lengths(hello)
@@ -81,8 +81,8 @@ def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
     try:
         return private.exchange(_public_key(public))
     except ValueError:
-        raise ProtocolError(
-            f"The key of site {peer} must be a valid X25519 key; got one of small order. Exclude the site."
+        raise InvalidMessage(
+            f"The key of site {peer}", "be a valid X25519 key", "one of small order", "Exclude the site."
         ) from None
 
 
@@ -93,9 +93,11 @@ _public_key = lru_cache(maxsize=2**11)(X25519PublicKey.from_public_bytes)
 def _check_lengths(hello: Hello) -> None:
     """Refuse a hello that is malformed."""
     if not (_is_bytes(hello.nonce, NONCE_BYTES) and _is_bytes(hello.key, KEY_BYTES)):
-        raise ProtocolError(
-            f"The hello of site {hello.sender} must have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}; got "
-            "a different length. Install the same dpcape version everywhere."
+        raise InvalidMessage(
+            f"The hello of site {hello.sender}",
+            f"have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}",
+            "a different length",
+            "Install the same dpcape version everywhere.",
         )
     if not isinstance(hello.signature, bytes):
         raise _not_signed(hello)
@@ -110,14 +112,15 @@ def _checked_session_id(hellos: tuple[Hello, ...], terms: bytes, publics: tuple[
         if not verify(public, hello.signature, body):
             raise _not_signed(hello)
     if len({hello.key for hello in hellos}) != len(hellos):
-        raise ProtocolError("session keys must be distinct; got one key under two names. Start a new run.")
+        raise InvalidMessage("session keys", "be distinct", "one key under two names", "Start a new run.")
     return _session_id({hello.sender: hello for hello in hellos}, terms)
 
 
 def _not_signed(hello: Hello) -> ProtocolError:
     return ProtocolError(
-        f"The hello of site {hello.sender} was refused because it is not signed by its pinned identity for this "
-        "configuration. Compare fingerprints and study files with that site."
+        f"The hello of site {hello.sender} was refused",
+        "it is not signed by its pinned identity for this configuration",
+        "Compare fingerprints and study files with that site.",
     )
 
 

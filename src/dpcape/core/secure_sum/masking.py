@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.core.errors import InvalidParameter, ProtocolError, SiteLost
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError, SiteLost
 from dpcape.core.secure_sum.fixed_point import check_words
 from dpcape.core.secure_sum.keystream import masked
 from dpcape.core.secure_sum.links import Links
@@ -71,7 +71,8 @@ class Retry(Sealed):
         names = self._links.config.check_roster(roster, within=self._links.config.sites)
         if self._links.name not in names:
             raise ProtocolError(
-                f"A roster must name the site it is sent to; {self._links.name} is missing. The aggregator is at fault."
+                f"A roster must name the site it is sent to; {self._links.name} is missing",
+                remedy="The aggregator is at fault.",
             )
         self._links.graph.check_connected(names)
         return names
@@ -79,9 +80,11 @@ class Retry(Sealed):
     def _burn(self, round: int, attempt: int) -> None:
         """Refuse numbers that do not increase, and remember these."""
         if (round, attempt) <= self._last:
-            raise ProtocolError(
-                f"(round, attempt) must increase; got ({round}, {attempt}) after {self._last}. A mask serves once: "
-                "start a new run."
+            raise InvalidMessage(
+                "(round, attempt)",
+                "increase",
+                f"({round}, {attempt}) after {self._last}",
+                "A mask serves once: start a new run.",
             )
         if round != self._last[0]:
             self._seen.clear()
@@ -95,8 +98,8 @@ class Retry(Sealed):
         sample = np.ascontiguousarray(vector[:: 1 + vector.size // 4096])
         mark = hashlib.sha256(sample.tobytes()).digest()
         if mark in self._seen:
-            raise ProtocolError(
-                "vector must be a fresh draw for each attempt; got the vector of an earlier attempt. Draw again."
+            raise InvalidMessage(
+                "vector", "be a fresh draw for each attempt", "the vector of an earlier attempt", "Draw again."
             )
         self._seen.add(mark)
 
@@ -104,13 +107,13 @@ class Retry(Sealed):
 def check_number(number: object, subject: str) -> None:
     """Refuse anything but an integer in [0, 2^63)."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= LARGEST_NUMBER:
-        raise ProtocolError(f"{subject} must be an integer in [0, 2^63); got {number!r:.80}. Pass an int.")
+        raise InvalidMessage(subject, "be an integer in [0, 2^63)", f"{number!r:.80}", "Pass an int.")
 
 
 def check_context(context: object) -> None:
     """Refuse a context that is neither bytes nor None."""
     if context is not None and not isinstance(context, bytes):
-        raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
+        raise InvalidMessage("context", "be bytes", type(context).__name__, "Pass a digest.")
 
 
 def add_pairs(vector: NDArray[np.uint64], keys: Mapping[str, bytes], *, name: str) -> NDArray[np.uint64]:
@@ -131,12 +134,13 @@ def retry_sum(roster: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]]) 
         If a vector has the wrong sender, type or length.
     """
     if not set(vectors) <= set(roster):
-        raise ProtocolError("The sum was refused because a vector's sender is not in the roster. Ignore that vector.")
+        raise ProtocolError("The sum was refused", "a vector's sender is not in the roster", "Ignore that vector.")
     missing = sorted(set(roster) - set(vectors))
     if missing:
         raise SiteLost(
-            f"The sum failed because {', '.join(missing)} sent no vector. Begin a new attempt without them, with fresh "
-            "draws."
+            "The sum failed",
+            f"{', '.join(missing)} sent no vector",
+            "Begin a new attempt without them, with fresh draws.",
         )
     return add_up(vectors)
 
@@ -149,14 +153,13 @@ def add_up(vectors: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.uint64]:
         if total is None:
             total = words.copy()
         elif words.size != total.size:
-            raise ProtocolError(
-                f"All vectors must have {total.size} words; got {words.size} from site {sender}. Treat the site as "
-                "lost."
+            raise InvalidMessage(
+                "All vectors", f"have {total.size} words", f"{words.size} from site {sender}", "Treat the site as lost."
             )
         else:
             np.add(total, words, out=total)
     if total is None:
-        raise ProtocolError("vectors must not be empty; got 0 vectors. Begin a new attempt.")
+        raise InvalidMessage("vectors", "not be empty", "0 vectors", "Begin a new attempt.")
     return total
 
 

@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.secure_sum import shamir
 from dpcape.core.secure_sum.config import Config
 from dpcape.core.secure_sum.identity import Identity, verify
@@ -77,12 +77,13 @@ def check_offers(
     """Return offers by sender and the epoch's digest, or raise unless all are well formed, signed and of one epoch."""
     for offer in offers:
         if not isinstance(offer, Offer):
-            raise ProtocolError(f"offers must be Offer messages; got {type(offer).__name__}. Start a new run.")
+            raise InvalidMessage("offers", "be Offer messages", type(offer).__name__, "Start a new run.")
     roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
     if config.n_neighbours and len(roster) < len(config.sites):
         raise ProtocolError(
-            "The offers were refused because a site's is missing, and with n_neighbours all sites must offer. Start a "
-            "new run with the sites that are present."
+            "The offers were refused",
+            "a site's is missing, and with n_neighbours all sites must offer",
+            "Start a new run with the sites that are present.",
         )
     for offer in offers:
         _check_form(offer)
@@ -101,13 +102,14 @@ def _checked_digest(offers: tuple[_PublicPart, ...], session_id: bytes, publics:
         sender = str(signed[0])
         if not verify(public, signature, body):
             raise ProtocolError(
-                f"The offer of site {sender} was refused because it is not signed by its pinned identity for this "
-                "session. Compare fingerprints with that site."
+                f"The offer of site {sender} was refused",
+                "it is not signed by its pinned identity for this session",
+                "Compare fingerprints with that site.",
             )
         parts += (sender, body)
     if len({(epoch, n_rounds) for _, epoch, n_rounds, *_ in offers}) != 1:
-        raise ProtocolError(
-            "offers must be for one epoch and one number of rounds; got several epochs or numbers. Start a new run."
+        raise InvalidMessage(
+            "offers", "be for one epoch and one number of rounds", "several epochs or numbers", "Start a new run."
         )
     keys = {sender: [entry(table, r) for r in range(n_rounds)] for sender, _, n_rounds, table, *_ in offers}
     _refuse_repeated_keys(keys)
@@ -121,20 +123,23 @@ def open_box(links: Links, offer: Offer) -> bytearray:
     box = offer.boxes.get(links.name) if isinstance(offer.boxes, dict) else None
     if not isinstance(box, bytes):
         raise ProtocolError(
-            f"The offer of site {offer.sender} was refused because it has no box for this site. Start a new run."
+            f"The offer of site {offer.sender} was refused", "it has no box for this site", "Start a new run."
         )
     key = _box_key(links, offer.sender, dealer=offer.sender, receiver=links.name, body=body)
     try:
         content = AESGCM(key).decrypt(_NONCE, box, body)
     except InvalidTag:
         raise ProtocolError(
-            f"The box of site {offer.sender} could not be opened because it was tampered with or misdirected. Start a "
-            "new run."
+            f"The box of site {offer.sender} could not be opened",
+            "it was tampered with or misdirected",
+            "Start a new run.",
         ) from None
     if len(content) != offer.n_rounds * N_KINDS * SHARE_BYTES:
-        raise ProtocolError(
-            f"The box of site {offer.sender} must have {offer.n_rounds * N_KINDS * SHARE_BYTES} bytes, three shares "
-            f"per round; got {len(content)}. Exclude the site."
+        raise InvalidMessage(
+            f"The box of site {offer.sender}",
+            f"have {offer.n_rounds * N_KINDS * SHARE_BYTES} bytes, three shares per round",
+            len(content),
+            "Exclude the site.",
         )
     # Elements below 2^256 begin with a zero byte: nearly always all of them do.
     if any(content[::SHARE_BYTES]):
@@ -243,28 +248,30 @@ def _check_form(offer: Offer) -> None:
             return
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
-        raise ProtocolError(
-            f"The epoch and n_rounds of site {offer.sender} must be integers in [0, 2^63); got {numbers!r:.80}. "
-            "Exclude the site."
+        raise InvalidMessage(
+            f"The epoch and n_rounds of site {offer.sender}",
+            "be integers in [0, 2^63)",
+            f"{numbers!r:.80}",
+            "Exclude the site.",
         )
     if not 1 <= offer.n_rounds <= LARGEST_EPOCH:
-        raise ProtocolError(
-            f"n_rounds must be between 1 and {LARGEST_EPOCH}; got {offer.n_rounds}. Use several epochs."
-        )
+        raise InvalidMessage("n_rounds", f"be between 1 and {LARGEST_EPOCH}", offer.n_rounds, "Use several epochs.")
     if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
-        raise ProtocolError(
-            f"The offer of site {offer.sender} must have 32 bytes per round in each table; got a different length or "
-            "type. Exclude the site."
+        raise InvalidMessage(
+            f"The offer of site {offer.sender}",
+            "have 32 bytes per round in each table",
+            "a different length or type",
+            "Exclude the site.",
         )
     if not isinstance(offer.signature, bytes):
-        raise ProtocolError(f"The signature of site {offer.sender} must be bytes. Exclude the site.")
+        raise ProtocolError(f"The signature of site {offer.sender} must be bytes", remedy="Exclude the site.")
 
 
 def _refuse_repeated_keys(keys: Mapping[str, Sequence[bytes]]) -> None:
     """Refuse offers in which a round key serves two sites or two rounds."""
     every = [key for own in keys.values() for key in own]
     if len(set(every)) != len(every):
-        raise ProtocolError("round keys must be distinct; got one key twice.")
+        raise InvalidMessage("round keys", "be distinct", "one key twice")
 
 
 def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
@@ -273,8 +280,9 @@ def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
         for key in own:
             if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
                 raise ProtocolError(
-                    f"The offer of site {sender} was refused because a round key is of small order. "
-                    "Nothing was charged for this epoch. Install the same dpcape version everywhere."
+                    f"The offer of site {sender} was refused",
+                    "a round key is of small order",
+                    "Nothing was charged for this epoch. Install the same dpcape version everywhere.",
                 )
 
 

@@ -32,8 +32,9 @@ def rebuild(
     threshold = graph.threshold(dealer)
     if len(well_formed) < threshold:
         raise SiteLost(
-            f"The round failed because only {len(well_formed)} of {threshold} required sites sent a share of "
-            f"site {dealer}. Start a new run when more sites are present."
+            "The round failed",
+            f"only {len(well_formed)} of {threshold} required sites sent a share of site {dealer}",
+            "Start a new run when more sites are present.",
         )
     by_index = {graph.index(dealer, holder): share for holder, share in well_formed.items()}
     for tried, chosen in enumerate(_choices(by_index, threshold)):
@@ -42,7 +43,7 @@ def rebuild(
             bad = _misfits(chosen, by_index) if tried else []
             return secret, tuple(sorted((*wrong, *(graph.holders(dealer)[i - 1] for i in bad))))
     raise ProtocolError(
-        f"The round failed because no shares of site {dealer} rebuild the secret it committed to. Exclude that site."
+        "The round failed", f"no shares of site {dealer} rebuild the secret it committed to", "Exclude that site."
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.secure_sum.fixed_point import check_words
 from dpcape.core.secure_sum.identity import Identity, verify
 from dpcape.core.secure_sum.keystream import masked
@@ -56,11 +56,11 @@ class Recover(Sealed):
         check_number(epoch, "epoch")
         check_number(n_rounds, "n_rounds")
         if epoch <= self._last_epoch:
-            raise ProtocolError(
-                f"epoch must increase; got {epoch} after {self._last_epoch}. An offer serves once: use a new number."
+            raise InvalidMessage(
+                "epoch", "increase", f"{epoch} after {self._last_epoch}", "An offer serves once: use a new number."
             )
         if not 1 <= n_rounds <= LARGEST_EPOCH:
-            raise ProtocolError(f"n_rounds must be in [1, {LARGEST_EPOCH}]; got {n_rounds}.")
+            raise InvalidMessage("n_rounds", f"be in [1, {LARGEST_EPOCH}]", n_rounds)
         self.forget()
         self._last_epoch = epoch
         self._offered = make_offer(self._links, self._identity, epoch=epoch, n_rounds=n_rounds)
@@ -79,8 +79,9 @@ class Recover(Sealed):
         """Check the offers of the epoch's roster, keep the shares, return a signature of them; once per epoch."""
         if self._offered is None:
             raise ProtocolError(
-                "The offers were refused because this site has no open offer of its own: offers are accepted once, "
-                "after offer(). Start a new epoch."
+                "The offers were refused",
+                "this site has no open offer of its own: offers are accepted once, after offer()",
+                "Start a new epoch.",
             )
         (own, secrets), self._offered = self._offered, None
         session_id = self._links.session_id
@@ -90,8 +91,7 @@ class Recover(Sealed):
         mine = by_sender.get(own.sender)
         if mine is None or not equal(offer_body(mine, session_id), offer_body(own, session_id)):
             raise ProtocolError(
-                "The offers were refused because this site's own offer is missing or changed. The aggregator is at "
-                "fault."
+                "The offers were refused", "this site's own offer is missing or changed", "The aggregator is at fault."
             )
         peers = [name for name in self._links.graph.neighbours(own.sender) if name in by_sender]
         self._epoch = SiteEpoch(
@@ -110,8 +110,8 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
                 raise ProtocolError(
-                    f"Round {round} accepts one summed vector, before signing; got a second or late one. Use a new "
-                    "round."
+                    f"Round {round} accepts one summed vector, before signing; got a second or late one",
+                    remedy="Use a new round.",
                 )
             _bind(state, context)
             state.summed = True
@@ -128,8 +128,8 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
                 raise ProtocolError(
-                    f"Round {round} accepts one covered vector, before signing; got a second or late one. Use a new "
-                    "round."
+                    f"Round {round} accepts one covered vector, before signing; got a second or late one",
+                    remedy="Use a new round.",
                 )
             _bind(state, context)
             state.covered = True
@@ -141,7 +141,7 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             if state.bound is None or state.opened:
                 raise ProtocolError(
-                    f"Round {round} has no context to sign, or is opened. Mask a vector with a context first."
+                    f"Round {round} has no context to sign, or is opened", remedy="Mask a vector with a context first."
                 )
             return self._identity.sign(reliance(epoch.digest, round=round, context=state.bound, site=self._links.name))
 
@@ -150,26 +150,28 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             if state.statement:
                 raise ProtocolError(
-                    f"Round {round} accepts one survivor set; got a second one. The aggregator is at fault."
+                    f"Round {round} accepts one survivor set; got a second one", remedy="The aggregator is at fault."
                 )
             names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
             if self._links.name not in names:
                 raise ProtocolError(
-                    f"A survivor set must name the site it is sent to; {self._links.name} is missing. The aggregator "
-                    "is at fault."
+                    f"A survivor set must name the site it is sent to; {self._links.name} is missing",
+                    remedy="The aggregator is at fault.",
                 )
             self._links.graph.check_connected(names)
             if not (state.summed or state.covered):
                 raise ProtocolError(
-                    f"The survivor set was not signed because this site sent no vector in round {round}. "
-                    "The aggregator is at fault."
+                    "The survivor set was not signed",
+                    f"this site sent no vector in round {round}",
+                    "The aggregator is at fault.",
                 )
             if not isinstance(context, bytes):
-                raise ProtocolError(f"context must be bytes; got {type(context).__name__}. Pass a digest.")
+                raise InvalidMessage("context", "be bytes", type(context).__name__, "Pass a digest.")
             if state.bound is not None and state.bound != context:
                 raise ProtocolError(
-                    "The survivor set was not signed because context differs from that of the masked vectors. "
-                    "The aggregator is at fault."
+                    "The survivor set was not signed",
+                    "context differs from that of the masked vectors",
+                    "The aggregator is at fault.",
                 )
             sent = {"summed": state.summed, "covered": state.covered}
             state.survivors = names
@@ -204,15 +206,16 @@ class Recover(Sealed):
         with self._at(round) as (epoch, state):
             if not state.opened:
                 raise ProtocolError(
-                    f"Seed shares were refused because this site has not opened round {round}. Open the round first."
+                    "Seed shares were refused", f"this site has not opened round {round}", "Open the round first."
                 )
             if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
-                raise ProtocolError(f"missing must be a list of site names; got {type(missing).__name__}. Pass names.")
+                raise InvalidMessage("missing", "be a list of site names", type(missing).__name__, "Pass names.")
             names = sorted(set(missing))
             if not set(names) <= set(state.survivors) - {self._links.name}:
                 raise ProtocolError(
-                    "Seed shares were refused because they are not all of other signed survivors. The aggregator is at "
-                    "fault."
+                    "Seed shares were refused",
+                    "they are not all of other signed survivors",
+                    "The aggregator is at fault.",
                 )
             held = [name for name in names if epoch.holds(name)]
             if state.bound is not None:
@@ -231,12 +234,11 @@ class Recover(Sealed):
         check_number(round, "round")
         epoch = self._epoch
         if epoch is None:
-            raise ProtocolError("The message was refused because no epoch was accepted. Send offers first.")
+            raise ProtocolError("The message was refused", "no epoch was accepted", "Send offers first.")
         state = epoch.at(round)
         if state.spoiled:
             raise ProtocolError(
-                f"Round {round} is unusable because a message in it was refused; its secrets are erased. Use a new "
-                "round."
+                f"Round {round} is unusable", "a message in it was refused; its secrets are erased", "Use a new round."
             )
         try:
             yield epoch, state
@@ -270,37 +272,40 @@ class Recover(Sealed):
             message = reliance(epoch.digest, round=round, context=context, site=name)
             if not verify(self._pinned[name], signed.get(name), message):
                 raise ProtocolError(
-                    f"Seed shares were refused because site {name} has not signed what this site relied on. The "
-                    "aggregator is at fault."
+                    "Seed shares were refused",
+                    f"site {name} has not signed what this site relied on",
+                    "The aggregator is at fault.",
                 )
 
     def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
         """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
         if not state.statement or state.opened:
             raise ProtocolError(
-                "The opening was refused because this site has not signed a survivor set, or opened already: a round "
-                "is opened once. Use a new round."
+                "The opening was refused",
+                "this site has not signed a survivor set, or opened already: a round is opened once",
+                "Use a new round.",
             )
         if not isinstance(survivors, list | tuple) or tuple(survivors) != state.survivors:
             raise ProtocolError(
-                "The opening was refused because the survivor set is not the signed one, sorted. The aggregator is at "
-                "fault."
+                "The opening was refused",
+                "the survivor set is not the signed one, sorted",
+                "The aggregator is at fault.",
             )
         if not isinstance(signatures, Mapping) or not set(signatures) <= set(state.survivors):
-            raise ProtocolError(
-                "The opening was refused because a signer is not a survivor. The aggregator is at fault."
-            )
+            raise ProtocolError("The opening was refused", "a signer is not a survivor", "The aggregator is at fault.")
         others = {name: signature for name, signature in signatures.items() if name != self._links.name}
         for name, signature in others.items():
             if not verify(self._pinned[name], signature, state.statement):
                 raise ProtocolError(
-                    f"The opening was refused because site {name} has not signed the same set. Compare fingerprints "
-                    "with that site."
+                    "The opening was refused",
+                    f"site {name} has not signed the same set",
+                    "Compare fingerprints with that site.",
                 )
         if len(others) + 1 < self._links.config.threshold:
             raise ProtocolError(
-                f"The opening was refused because only {len(others) + 1} of {self._links.config.threshold} required "
-                "sites signed. Collect more signatures."
+                "The opening was refused",
+                f"only {len(others) + 1} of {self._links.config.threshold} required sites signed",
+                "Collect more signatures.",
             )
 
 
@@ -309,6 +314,6 @@ def _bind(state: SiteRound, context: bytes | None) -> None:
     check_context(context)
     if (state.summed or state.covered) and state.bound != context:
         raise ProtocolError(
-            "The vector was refused because all vectors of a round must have one context. Use a new round."
+            "The vector was refused", "all vectors of a round must have one context", "Use a new round."
         )
     state.bound = context

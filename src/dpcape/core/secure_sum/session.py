@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.secure_sum.config import Config
 from dpcape.core.secure_sum.identity import KEY_BYTES, Identity, forget_signatures
 from dpcape.core.secure_sum.links import check_hellos, forget_hellos, make_hello, make_links
@@ -101,11 +101,11 @@ class Session(Sealed):
         with self._alone():
             private, self._private = self._private, None
             if private is None:
-                raise ProtocolError("A session can begin only once; got hellos again. Make a new session.")
+                raise ProtocolError("A session can begin only once; got hellos again", remedy="Make a new session.")
             by_sender, session_id = check_hellos(hellos, config=self._config, pinned=self._pinned)
             if by_sender[self._name] != self._hello:
                 raise ProtocolError(
-                    "The session was refused because this site's own hello was changed. The aggregator is at fault."
+                    "The session was refused", "this site's own hello was changed", "The aggregator is at fault."
                 )
             links = make_links(
                 self._name, config=self._config, private=private, hellos=by_sender, session_id=session_id
@@ -200,8 +200,8 @@ class Session(Sealed):
     def _alone(self) -> Iterator[None]:
         """Allow one call at a time, in the process that made the session: a copied state would use masks twice."""
         if os.getpid() != self._process:
-            raise ProtocolError(
-                "A session must stay in the process that made it; got a call from a forked process. Make a new session."
+            raise InvalidMessage(
+                "A session", "stay in the process that made it", "a call from a forked process", "Make a new session."
             )
         with self._lock:
             yield
@@ -213,29 +213,29 @@ class Session(Sealed):
 def _begun(part: _T | None) -> _T:
     """Return a part of a session that exists only after `begin`."""
     if part is None:
-        raise ProtocolError("The request was refused because the session has not begun. Call begin() with the hellos.")
+        raise ProtocolError("The request was refused", "the session has not begun", "Call begin() with the hellos.")
     return part
 
 
 def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
     """Refuse pinned keys that are incomplete, repeated, or wrong for this site."""
     if name not in config.sites:
-        raise InvalidParameter(
-            f"name must be one of {', '.join(config.sites):.200}; got {name!r}. Use this site's name."
-        )
+        raise InvalidParameter("name", f"be one of {', '.join(config.sites):.200}", repr(name), "Use this site's name.")
     missing = [site for site in config.sites if site not in pinned]
     if missing:
         raise InvalidParameter(
-            f"pinned must have an identity key for every site; {', '.join(missing)} missing. Pin the missing keys."
+            "pinned",
+            f"have an identity key for every site; {', '.join(missing)} missing",
+            remedy="Pin the missing keys.",
         )
     keys = [pinned[site] for site in config.sites]
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in keys):
         raise InvalidParameter(
-            f"pinned identity keys must be {KEY_BYTES} bytes; got a different length or type. Pin them again."
+            "pinned identity keys", f"be {KEY_BYTES} bytes", "a different length or type", "Pin them again."
         )
     if len(set(keys)) != len(keys):
-        raise InvalidParameter("pinned identity keys must be distinct; got one key under two names. Pin them again.")
+        raise InvalidParameter("pinned identity keys", "be distinct", "one key under two names", "Pin them again.")
     if pinned[name] != identity.public:
         raise InvalidParameter(
-            f"pinned must have this site's own public key under {name!r}; got a different key. Pin identity.public."
+            "pinned", f"have this site's own public key under {name!r}", "a different key", "Pin identity.public."
         )

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 
 PRIME = 2**256 + 297
 SECRET_BYTES = 32
@@ -41,7 +41,7 @@ def combine(shares: Mapping[int, bytes]) -> bytes:
     weights = _weights(indices, 0)
     value = sum(w * decode(shares[i]) for w, i in zip(weights, indices, strict=True)) % PRIME
     if value >> 256:
-        raise ProtocolError("The shares do not rebuild a 32-byte secret because a share is wrong. Try other shares.")
+        raise ProtocolError("The shares do not rebuild a 32-byte secret", "a share is wrong", "Try other shares.")
     return value.to_bytes(SECRET_BYTES, "big")
 
 
@@ -56,12 +56,12 @@ def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool
 def decode(share: object) -> int:
     """Return the field element of one share, or raise if the share is malformed."""
     if not isinstance(share, bytes) or len(share) != SHARE_BYTES:
-        raise ProtocolError(
-            f"A share must be {SHARE_BYTES} bytes; got a different type or length. The sender is at fault."
+        raise InvalidMessage(
+            "A share", f"be {SHARE_BYTES} bytes", "a different type or length", "The sender is at fault."
         )
     value = int.from_bytes(share, "big")
     if value >= PRIME:
-        raise ProtocolError("A share must be a field element; got a value above the prime. The sender is at fault.")
+        raise InvalidMessage("A share", "be a field element", "a value above the prime", "The sender is at fault.")
     return value
 
 
@@ -95,7 +95,7 @@ def _extensions(threshold: int, n_shares: int) -> tuple[tuple[int, ...], ...]:
 def _weights(indices: tuple[int, ...], at: int) -> tuple[int, ...]:
     """Return the Lagrange weights of the points `indices` for the value at `at`; cached, for many secrets."""
     if len(set(indices)) != len(indices) or any(i < 1 for i in indices):
-        raise ProtocolError(f"share indices must be distinct and positive; got {indices}. Count from 1.")
+        raise InvalidMessage("share indices", "be distinct and positive", indices, "Count from 1.")
     return tuple(_weight(indices, i, at) for i in indices)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage
 from dpcape.core.secure_sum.offers import COVER, KEY, N_KINDS, SUM, secret_at, share_at, wipe_secret, wipe_share
 from dpcape.core.secure_sum.sealed import Sealed
 
@@ -54,7 +54,7 @@ class SiteEpoch(Sealed):
     def at(self, round: int) -> SiteRound:
         """Return the state of a round of this epoch."""
         if round >= self.n_rounds:
-            raise ProtocolError(f"round must be below {self.n_rounds} in this epoch; got {round}. Start a new epoch.")
+            raise InvalidMessage("round", f"be below {self.n_rounds} in this epoch", round, "Start a new epoch.")
         return self.rounds.setdefault(round, SiteRound())
 
     def secret(self, round: int, kind: int) -> bytes:

@@ -24,7 +24,9 @@ _SILENT_SECONDS = 45.0
 def opened(admin_kit: Path) -> Iterator[Coordination]:
     """Open a session with the federation's server, and close it at the end."""
     if not (admin_kit / "startup").is_dir():
-        raise TransportError(f"The federation's admin kit is not at {str(admin_kit)!r}. Run 'dpcape federation init'.")
+        raise TransportError(
+            f"The federation's admin kit is not at {str(admin_kit)!r}", remedy="Run 'dpcape federation init'."
+        )
     try:
         # FLARE prints a greeting to standard output, which is reserved for the result.
         with contextlib.redirect_stdout(sys.stderr):
@@ -33,7 +35,7 @@ def opened(admin_kit: Path) -> Iterator[Coordination]:
             )
     except Exception as error:
         raise TransportError(
-            "Connection failed because the federation's server did not answer. Run 'dpcape federation serve'."
+            "Connection failed", "the federation's server did not answer", "Run 'dpcape federation serve'."
         ) from error
     try:
         yield Coordination(session)
@@ -112,6 +114,6 @@ def _engine(call: Callable[[], Any]) -> Any:
             return call()
     except Exception as error:
         raise TransportError(
-            f"The federation's server refused the request: {str(error).rstrip('.')}. If it was "
-            "stopped, start it with 'dpcape federation serve' and run the same command again."
+            f"The federation's server refused the request: {str(error).rstrip('.')}",
+            remedy="If it was stopped, start it with 'dpcape federation serve' and run the same command again.",
         ) from error

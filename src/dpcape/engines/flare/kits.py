@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpcape.core.errors import InvalidParameter, TransportError
+from dpcape.core.errors import Failed, InvalidParameter, TransportError
 from dpcape.core.files import write_private
 from dpcape.core.protocols.dealt_noise import DEALER
 from dpcape.core.secure_sum.identity import Identity
@@ -80,11 +80,9 @@ class FederationFolder:
         sites = [entry.site for entry in registered]
         check_names(sites)
         if not 1024 <= port <= 65535:
-            raise InvalidParameter(f"port must be between 1024 and 65535; got {port}.")
+            raise InvalidParameter("port", "be between 1024 and 65535", port)
         if (self.path / "project.yml").exists():
-            raise InvalidParameter(
-                f"The federation was not made because {str(self.path)!r} is one already. Choose another folder."
-            )
+            raise Failed("The federation was not made", f"{str(self.path)!r} is one already", "Choose another folder.")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
         write_private(self.path / COORDINATOR_KEY, Identity.generate().private_bytes())
@@ -97,7 +95,7 @@ class FederationFolder:
         check_names([site])
         if site in self.site_names():
             raise InvalidParameter(
-                f"A site must be new to be added; got {site!r}, which has a kit. Use: dpcape federation replace-site."
+                "A site", "be new to be added", f"{site!r}, which has a kit", "Use: dpcape federation replace-site."
             )
         text = (self.path / "project.yml").read_text(encoding="utf-8")
         write_private(self.path / "project.yml", text.replace(_END_OF_SITES, _site_line(site) + _END_OF_SITES).encode())
@@ -108,7 +106,7 @@ class FederationFolder:
         site = registration.site
         if site not in self.site_names():
             raise InvalidParameter(
-                f"A site must have a kit to be replaced; got {site!r}. Use: dpcape federation add-site."
+                "A site", "have a kit to be replaced", repr(site), "Use: dpcape federation add-site."
             )
         shutil.rmtree(self.kits / site)
         self._provision([registration])
@@ -194,12 +192,15 @@ def check_names(sites: list[str]) -> None:
     for site in sites:
         if not _SITE_NAME.fullmatch(site) or site in _RESERVED:
             raise InvalidParameter(
-                "a site's name must be 1 to 63 of a-z, A-Z, 0-9, '_' and '-', starting with a letter or digit, and "
-                f"none of {', '.join(sorted(_RESERVED))}; got {site[:80]!r}. FLARE allows no others."
+                "a site's name",
+                "be 1 to 63 of a-z, A-Z, 0-9, '_' and '-', starting with a letter or digit, and none of "
+                f"{', '.join(sorted(_RESERVED))}",
+                repr(site[:80]),
+                "FLARE allows no others.",
             )
     if not sites or len(set(sites)) != len(sites):
         raise InvalidParameter(
-            "Sites of a federation must be named, each once; got no name, or one twice. Use --site once per site."
+            "Sites of a federation", "be named, each once", "no name, or one twice", "Use --site once per site."
         )
 
 
@@ -220,7 +221,7 @@ def _call_flare(arguments: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROVISION_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
         raise TransportError(
-            f"FLARE's provisioning was stopped after {_PROVISION_SECONDS} s. Run the command again."
+            f"FLARE's provisioning was stopped after {_PROVISION_SECONDS} s", remedy="Run the command again."
         ) from error
     if done.returncode:
         raise TransportError(f"FLARE's provisioning failed: {(done.stdout + done.stderr).strip()[-400:]}")

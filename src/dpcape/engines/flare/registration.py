@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.secure_sum.certificate_request import request_statement
 from dpcape.core.secure_sum.identity import KEY_BYTES, verify
 
@@ -34,8 +34,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             found = msgspec.json.decode(Path(path).read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError) as error:
             raise InvalidParameter(
-                f"A site must be given by the file that 'dpcape site identity --json' wrote; got {str(path)!r} "
-                f"({type(error).__name__}). Ask the site for it."
+                "A site",
+                "be given by the file that 'dpcape site identity --json' wrote",
+                f"{str(path)!r} ({type(error).__name__})",
+                "Ask the site for it.",
             ) from error
         found.checked()
         return found
@@ -47,20 +49,21 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             request = x509.load_pem_x509_csr(pem)
             public, signature = bytes.fromhex(self.public_key), bytes.fromhex(self.request_signature)
         except ValueError as error:
-            raise InvalidParameter(
-                f"The registration of {self.site!r} could not be read. Ask the site for it."
+            raise Failed(
+                f"The registration of {self.site!r} could not be read", remedy="Ask the site for it."
             ) from error
         names = [str(entry.value) for entry in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         if names != [self.site] or len(public) != KEY_BYTES:
-            raise InvalidParameter(f"The registration must be of one site; got one for {names} under {self.site!r}.")
+            raise InvalidParameter("The registration", "be of one site", f"one for {names} under {self.site!r}")
         if not request.is_signature_valid or not verify(public, signature, request_statement(self.site, pem)):
-            raise InvalidParameter(
-                f"The registration of {self.site} was refused because its identity did not sign the request. "
-                "Ask the site for the file again."
+            raise Failed(
+                f"The registration of {self.site} was refused",
+                "its identity did not sign the request",
+                "Ask the site for the file again.",
             )
         key = request.public_key()
         if not isinstance(key, rsa.RSAPublicKey) or key.key_size < _LEAST_BITS:
-            raise InvalidParameter(f"The TLS key of {self.site} must be RSA of at least {_LEAST_BITS} bits.")
+            raise InvalidParameter(f"The TLS key of {self.site}", f"be RSA of at least {_LEAST_BITS} bits")
         return key
 
 
@@ -69,7 +72,7 @@ def certified(registration: Registration, template: bytes, root_key: bytes) -> b
     model = x509.load_pem_x509_certificate(template)
     signer = serialization.load_pem_private_key(root_key, password=None)
     if not isinstance(signer, rsa.RSAPrivateKey):
-        raise InvalidParameter("The root key must be FLARE's RSA key. Make the federation again.")
+        raise InvalidParameter("The root key", "be FLARE's RSA key", remedy="Make the federation again.")
     key, now = registration.checked(), datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()

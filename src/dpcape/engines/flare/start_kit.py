@@ -15,7 +15,7 @@ def command(kit: Path) -> list[str]:
     script = kit.resolve() / "startup" / "sub_start.sh"
     if not script.is_file():
         raise InvalidParameter(
-            f"A kit must hold startup/sub_start.sh; got {str(kit)!r}. Use a kit made by: dpcape federation init."
+            "A kit", "hold startup/sub_start.sh", repr(str(kit)), "Use a kit made by: dpcape federation init."
         )
     return [str(script), "--once"]
 

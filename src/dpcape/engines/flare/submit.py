@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpcape.core.errors import DpcapeError, InvalidParameter, SiteLost, TransportError, error_named
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, SiteLost, TransportError, error_named
 from dpcape.engines.flare.admin_session import Coordination, opened
 from dpcape.engines.flare.job import RELEASES, RESULT_FOLDER, JobSettings, write_job
 from dpcape.engines.flare.kits import FederationFolder
@@ -71,8 +71,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
                 run.log("charging", site="any", note="cancelled while it ran")
             run.log("ended", job=job)
             raise TransportError(
-                "The run gave no result because it was cancelled. The job was stopped; sites already "
-                "charged stay charged."
+                "The run gave no result", "it was cancelled", "The job was stopped; sites already charged stay charged."
             ) from None
         except _Silent:
             # Its progress is unknown. Record this, so that the dead job is not followed again.
@@ -168,9 +167,10 @@ def federation_folder(study: Study) -> FederationFolder:
     given = (study.federation or {}).get("folder")
     chosen = os.environ.get(FOLDER_VARIABLE) or (None if given is None else study.folder / str(given))
     if chosen is None:
-        raise InvalidParameter(
+        raise Failed(
             "The coordinator's folder is named neither by folder in [federation] nor by the variable "
-            f"{FOLDER_VARIABLE}. Make one with 'dpcape federation init'."
+            f"{FOLDER_VARIABLE}",
+            remedy="Make one with 'dpcape federation init'.",
         )
     return FederationFolder(Path(chosen))
 
@@ -180,12 +180,12 @@ def job_settings(study: Study, *, only_check: bool) -> JobSettings:
     table = dict(study.federation or {})
     unknown = sorted(set(table) - _FIELDS)
     if unknown:
-        raise InvalidParameter(f"fields of [federation] must be {', '.join(sorted(_FIELDS))}; got {unknown[0]!r}.")
+        raise InvalidParameter("fields of [federation]", f"be {', '.join(sorted(_FIELDS))}", repr(unknown[0]))
     carrier, start = table.get("carrier", "push"), table.get("start", PRESET.start)
     if carrier not in ("push", "tasks"):
-        raise InvalidParameter(f"carrier of [federation] must be 'push' or 'tasks'; got {carrier!r}.")
+        raise InvalidParameter("carrier of [federation]", "be 'push' or 'tasks'", repr(carrier))
     if isinstance(start, bool) or not isinstance(start, int | float) or not 1 <= start <= 86400:
-        raise InvalidParameter(f"start of [federation] must be seconds between 1 and 86400; got {start!r}.")
+        raise InvalidParameter("start of [federation]", "be seconds between 1 and 86400", repr(start))
     return JobSettings(carrier=carrier, only_check=only_check, start=float(start))
 
 
@@ -206,9 +206,10 @@ def _await_sites(coordination: Coordination, study: Study, seconds: float, liste
                 return
             others = f" and {study.dealer}, the noise dealer," if study.dealer else ""
             raise SiteLost(
-                f"The study was not submitted because {', '.join(absent)} did not connect within {seconds:g} s and "
-                f"{study.minimum_sites()} sites{others} must take part. Start them with 'dpcape site serve'. Nothing "
-                "was charged."
+                "The study was not submitted",
+                f"{', '.join(absent)} did not connect within {seconds:g} s and {study.minimum_sites()} sites{others} "
+                "must take part",
+                "Start them with 'dpcape site serve'. Nothing was charged.",
             )
         time.sleep(_POLL_SECONDS)
 

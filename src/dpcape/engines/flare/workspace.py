@@ -13,7 +13,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.files import write_private
 from dpcape.engines.flare.config import authorization, comm_config, site_resources
 
@@ -59,10 +59,10 @@ class SiteKit:
             identity = str(entry["identity"])
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             raise InvalidParameter(
-                f"A kit must name its server; got {type(error).__name__} in {str(path)!r}. Ask for a new kit."
+                "A kit", "name its server", f"{type(error).__name__} in {str(path)!r}", "Ask for a new kit."
             ) from error
         if not (_is_host(host) and _HOST.fullmatch(identity) and _PORT.fullmatch(port) and int(port) < 65536):
-            raise InvalidParameter("The kit does not name its server as HOST:PORT. Ask for a new kit.")
+            raise Failed("The kit does not name its server as HOST:PORT", remedy="Ask for a new kit.")
         return cls(identity, host, int(port), tuple((name, _certificates(startup / name)) for name in _CERTIFICATES))
 
     @property
@@ -138,8 +138,8 @@ def _certificates(path: Path) -> bytes:
             raise ValueError("no file of certificates")
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise InvalidParameter(
-            f"The kit was refused because startup/{path.name} is not a file of certificates. Ask for a new kit."
+        raise Failed(
+            "The kit was refused", f"startup/{path.name} is not a file of certificates", "Ask for a new kit."
         ) from error
     return b"".join(entry.public_bytes(Encoding.PEM) for entry in found)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.records.data_plan import Columns, checked_shape
 
 SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}
@@ -65,8 +65,10 @@ class ArrayFile:
         shape = tuple(int(side) for side in self._arrays["shape"])
         if len(shape) != 2 or shape[1] != columns.n_columns:
             raise InvalidParameter(
-                f"counts must have the {columns.n_columns} words the study declares; got shape {shape}. "
-                "Check the study's [data] table against the file."
+                "counts",
+                f"have the {columns.n_columns} words the study declares",
+                f"shape {shape}",
+                "Check the study's [data] table against the file.",
             )
         return csr_array((data.astype(np.int64), indices.astype(np.int64), indptr.astype(np.int64)), shape=shape)
 
@@ -77,9 +79,10 @@ class ArrayFile:
         if values.ndim == 3:
             parts = list(values)
         elif subject is None:
-            raise InvalidParameter(
-                f"{self._path.name} cannot be split by subject because subject is missing in [data]. "
-                "Name the array of offsets at which subjects start, or store a (subject, time, feature) array."
+            raise Failed(
+                f"{self._path.name} cannot be split by subject",
+                "subject is missing in [data]",
+                "Name the array of offsets at which subjects start, or store a (subject, time, feature) array.",
             )
         else:
             parts = _between(values, np.asarray(self._named(subject)))
@@ -88,8 +91,10 @@ class ArrayFile:
     def _named(self, name: str) -> AnyArray:
         if name not in self._arrays:
             raise InvalidParameter(
-                f"{self._path.name} must have an array {name!r}; got {sorted(self._arrays)}. "
-                "Name the array in the study's [data] table."
+                self._path.name,
+                f"have an array {name!r}",
+                sorted(self._arrays),
+                "Name the array in the study's [data] table.",
             )
         return self._arrays[name]
 
@@ -104,9 +109,10 @@ def mapped_arrays(path: Path) -> dict[str, AnyArray]:
                 member.filename.removesuffix(".npy"): _member(path, archive, member) for member in archive.infolist()
             }
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InvalidParameter(
-            f"{path.name} could not be read because it is not a NumPy file, or holds Python objects. "
-            "Save arrays of numbers or text with numpy.save or numpy.savez."
+        raise Failed(
+            f"{path.name} could not be read",
+            "it is not a NumPy file, or holds Python objects",
+            "Save arrays of numbers or text with numpy.save or numpy.savez.",
         ) from error
 
 
@@ -140,7 +146,9 @@ def _between(values: AnyArray, offsets: AnyArray) -> list[AnyArray]:
     good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1 and offsets[0] == 0
     if not good or offsets[-1] != len(values) or not (np.diff(offsets.astype(np.int64)) > 0).all():
         raise InvalidParameter(
-            "Offsets of subjects must be whole numbers that rise from 0 to the number of rows; got different ones "
-            "(not shown: they are private). Correct the array that subject names."
+            "Offsets of subjects",
+            "be whole numbers that rise from 0 to the number of rows",
+            "different ones (not shown: they are private)",
+            "Correct the array that subject names.",
         )
     return [values[start:stop] for start, stop in pairwise(offsets.tolist())]

@@ -30,13 +30,15 @@ def check_entities(files: Sequence[Path]) -> None:
         subject = entities["sub"]
         folder = next((part for part in reversed(file.parts[:-1]) if part.startswith("sub-")), f"sub-{subject}")
         if folder != f"sub-{subject}":
-            raise InvalidParameter(f"{file.name} must be in the folder of its subject; got {folder}. Move it.")
+            raise InvalidParameter(file.name, "be in the folder of its subject", folder, "Move it.")
         if subject in by_subject:
             other = known[by_subject[subject]]
             differ = [key for key in {**entities, **other} if entities.get(key) != other.get(key)]
             raise InvalidParameter(
-                f"A subject must have one file; got two for sub-{subject}, which differ in "
-                f"{', '.join(differ) or 'folder'}. Name one of them in the pattern, such as sub-*_ses-01_*."
+                "A subject",
+                "have one file",
+                f"two for sub-{subject}, which differ in {', '.join(differ) or 'folder'}",
+                "Name one of them in the pattern, such as sub-*_ses-01_*.",
             )
         by_subject[subject] = file
     for key in _SHARED:
@@ -44,8 +46,10 @@ def check_entities(files: Sequence[Path]) -> None:
         if len(values) > 1:
             listed = ", ".join(sorted("none" if value is None else value for value in values)[:4])
             raise InvalidParameter(
-                f"All files must have the same {key}; got {listed}. Write one of them into the pattern, such as "
-                f"*_{key}-..._*."
+                "All files",
+                f"have the same {key}",
+                listed,
+                f"Write one of them into the pattern, such as *_{key}-..._*.",
             )
 
 
@@ -68,10 +72,12 @@ def _entities(file: Path) -> dict[str, str]:
     matches = [_ENTITY.fullmatch(part) for part in parts]
     if not parts or None in matches or not suffix.isalnum():
         raise InvalidParameter(
-            f"{file.name} must be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it; got parts that are not. Rename "
-            "it, or choose other files by the pattern."
+            file.name,
+            "be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it",
+            "parts that are not",
+            "Rename it, or choose other files by the pattern.",
         )
     found = {match[1]: match[2] for match in matches if match is not None}
     if len(found) != len(parts):
-        raise InvalidParameter(f"{file.name} must have every entity once; got one twice. Rename it.")
+        raise InvalidParameter(file.name, "have every entity once", "one twice", "Rename it.")
     return {**found, "suffix": suffix}

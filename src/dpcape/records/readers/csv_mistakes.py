@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -22,18 +22,20 @@ def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     """Refuse a file without a header, and one whose cells are separated by something else than its name says."""
     if not names:
         raise InvalidParameter(
-            f"{path.name}, line 1: the first line must name the columns; got an empty line or file. Export it again."
+            f"{path.name}, line 1: the first line", "name the columns", "an empty line or file", "Export it again."
         )
     if len(set(names)) != len(names):
-        raise InvalidParameter(f"Column names in {path.name} must be unique; got duplicates. Rename them.")
+        raise InvalidParameter(f"Column names in {path.name}", "be unique", "duplicates", "Rename them.")
     if len(names) != 1:
         return
     counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
     found = max(counts, key=lambda mark: counts[mark])
     if counts[found]:
         raise InvalidParameter(
-            f"{path.name}, line 1: cells must be separated by {_DELIMITERS[delimiter]}; got {_DELIMITERS[found]}. "
-            f"{_remedy(found)}"
+            f"{path.name}, line 1: cells",
+            f"be separated by {_DELIMITERS[delimiter]}",
+            _DELIMITERS[found],
+            _remedy(found),
         )
 
 
@@ -49,8 +51,10 @@ def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidPa
     """Return the error for a line with more or fewer cells than the header."""
     hint = " A decimal comma makes two cells of one number: write points." if n_cells > n_names else ""
     return InvalidParameter(
-        f"{path.name}, line {line}: every line must have the same number of cells as the header ({n_names}); got "
-        f"{n_cells}. Put quotation marks around cells that hold a comma, or export the file again.{hint}"
+        f"{path.name}, line {line}: every line",
+        f"have the same number of cells as the header ({n_names})",
+        n_cells,
+        f"Put quotation marks around cells that hold a comma, or export the file again.{hint}",
     )
 
 
@@ -58,12 +62,16 @@ def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
     """Return the error for a cell that is no number."""
     if _DECIMAL_COMMA.fullmatch(cell):
         return InvalidParameter(
-            f"{path.name}, line {line}: column {name!r} must hold numbers with a decimal point; got a decimal comma. "
-            "Export the file with points."
+            f"{path.name}, line {line}: column {name!r}",
+            "hold numbers with a decimal point",
+            "a decimal comma",
+            "Export the file with points.",
         )
     return InvalidParameter(
-        f"{path.name}, line {line}: column {name!r} must hold numbers; got text. Correct the file, or declare the "
-        "column's levels."
+        f"{path.name}, line {line}: column {name!r}",
+        "hold numbers",
+        "text",
+        "Correct the file, or declare the column's levels.",
     )
 
 
@@ -79,13 +87,14 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
         except UnicodeDecodeError:
             break
     return InvalidParameter(
-        f"{path.name}, line {line}: the file must be encoded in UTF-8; got {kind}. Export it as 'CSV UTF-8'."
+        f"{path.name}, line {line}: the file", "be encoded in UTF-8", kind, "Export it as 'CSV UTF-8'."
     )
 
 
 def malformed(path: Path, line: int) -> InvalidParameter:
     """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
-    return InvalidParameter(
-        f"{path.name}, line {line}: the file could not be read because it is not a CSV table. Look for a quotation "
-        "mark that is not closed, or export it again."
+    return Failed(
+        f"{path.name}, line {line}: the file could not be read",
+        "it is not a CSV table",
+        "Look for a quotation mark that is not closed, or export it again.",
     )

@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 
 
 def masked_series(path: Path, mask: Path | None) -> AnyArray:
     """Return (time points, voxels of the mask) of one volume; the mask's grid must be the volume's."""
     if mask is None:
-        raise InvalidParameter(
-            'NIfTI files cannot be read because mask is missing in [data]. Write mask = "mask.nii.gz".'
-        )
+        raise Failed("NIfTI files cannot be read", "mask is missing in [data]", 'Write mask = "mask.nii.gz".')
     volume, (inside, affine) = _nibabel().load(path), _inside(mask)
     if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, affine, atol=1e-4):
         raise InvalidParameter(
-            "A volume must be on the grid of the mask; got a different shape or affine. Resample it to the mask first."
+            "A volume", "be on the grid of the mask", "a different shape or affine", "Resample it to the mask first."
         )
     values = np.asarray(volume.dataobj, dtype=np.float32)
     series: AnyArray = values[inside].T if values.ndim == 4 else values[inside][None, :]
@@ -33,7 +31,7 @@ def n_voxels(mask: Path) -> int:
     """Return the number of voxels of a mask."""
     count = int(np.count_nonzero(_inside(mask)[0]))
     if not count:
-        raise InvalidParameter(f"The mask {mask.name} is empty: every voxel is 0. Check the image.")
+        raise Failed(f"The mask {mask.name} is empty: every voxel is 0", remedy="Check the image.")
     return count
 
 
@@ -53,8 +51,8 @@ def _inside(mask: Path) -> tuple[NDArray[np.bool_], FloatArray]:
         image = nibabel.load(mask)
         return np.asarray(image.dataobj) != 0, np.asarray(image.affine, dtype=np.float64)
     except (OSError, nibabel.filebasedimages.ImageFileError) as error:
-        raise InvalidParameter(
-            f"The mask {mask.name} could not be read because it is not a NIfTI image. Correct the path."
+        raise Failed(
+            f"The mask {mask.name} could not be read", "it is not a NIfTI image", "Correct the path."
         ) from error
 
 
@@ -69,7 +67,7 @@ def _nibabel() -> ModuleType:
     try:
         import nibabel
     except ImportError as error:
-        raise InvalidParameter(
-            "The package nibabel for brain images is not installed. Run: pip install 'dpcape[neuro]'."
+        raise Failed(
+            "The package nibabel for brain images is not installed", remedy="Run: pip install 'dpcape[neuro]'."
         ) from error
     return nibabel

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.records.readers.tables import ColumnsInMemory
 from dpcape.records.sources import Source
 
@@ -130,10 +130,10 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     Rows(n_records=2, widths=(1,), bounds=(1.000000001,), unit='record')
     """
     if not isinstance(query, str) or not query.strip():
-        raise InvalidParameter(f"query must be one SELECT statement; got {query!r}. Write sql('SELECT ...', ...).")
+        raise InvalidParameter("query", "be one SELECT statement", repr(query), "Write sql('SELECT ...', ...).")
     if (tables is None) == (database is None):
         given = "neither" if tables is None else "both"
-        raise InvalidParameter(f"Either tables or database must be given; got {given}. Name files, or a database.")
+        raise InvalidParameter("Either tables or database", "be given", given, "Name files, or a database.")
     if database is not None:
         return Query(query, database=_existing(Path(database)))
     return Query(query, {str(name): _existing(Path(path)) for name, path in (tables or {}).items()})
@@ -142,7 +142,7 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
 def _existing(path: Path) -> Path:
     where = path.absolute()
     if not where.exists() and not any(where.parent.glob(where.name)):
-        raise InvalidParameter(f"The data file {str(path)!r} does not exist. Correct the path.")
+        raise Failed(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
     return where
 
 
@@ -152,15 +152,17 @@ def _load(line: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, p
     reader = next((text for ends, text in _READERS.items() if where.name.lower().endswith(ends)), None)
     if reader is None:
         raise InvalidParameter(
-            f"A table of a query must be .csv, .tsv or .parquet, or a folder of Parquet files; got {path.name!r}. "
-            "Convert it."
+            "A table of a query",
+            "be .csv, .tsv or .parquet, or a folder of Parquet files",
+            repr(path.name),
+            "Convert it.",
         )
     quoted = name.replace('"', '""')
     try:
         line.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(where)])
     except errors as error:
-        raise InvalidParameter(
-            f"{path.name} could not be read as the table {name!r}, because {_first_line(error)}. Check the file."
+        raise Failed(
+            f"{path.name} could not be read as the table {name!r},", _first_line(error), "Check the file."
         ) from error
 
 
@@ -199,7 +201,7 @@ def _in_database(query: str, path: Path) -> dict[str, AnyArray]:
     finally:
         line.close()
     if len(set(names)) != len(names):
-        raise InvalidParameter("Columns of a query must have different names; got one twice. Write AS.")
+        raise InvalidParameter("Columns of a query", "have different names", "one twice", "Write AS.")
     return {name: _of_cells(name, values) for name, values in zip(names, cells, strict=True)}
 
 
@@ -211,7 +213,7 @@ def _only_reading(action: int, first: str | None, second: str | None, database: 
 
 def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
     if any(isinstance(value, bytes) for value in values):
-        raise InvalidParameter(f"Column {name!r} must hold numbers or text; got bytes. Leave it out of the query.")
+        raise InvalidParameter(f"Column {name!r}", "hold numbers or text", "bytes", "Leave it out of the query.")
     if all(value is None or isinstance(value, int | float) for value in values):
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     return np.array(values, dtype=object)
@@ -219,15 +221,15 @@ def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
 
 def _not_one_select() -> InvalidParameter:
     return InvalidParameter(
-        "A query must be one SELECT statement; got a statement that does more, or several. Prepare the data outside "
-        "dpcape."
+        "A query",
+        "be one SELECT statement",
+        "a statement that does more, or several",
+        "Prepare the data outside dpcape.",
     )
 
 
 def _failed(error: Exception) -> InvalidParameter:
-    return InvalidParameter(
-        f"The query failed because {_first_line(error)}. Correct it; it can read its own tables and nothing else."
-    )
+    return Failed("The query failed", _first_line(error), "Correct it; it can read its own tables and nothing else.")
 
 
 def _first_line(error: Exception) -> str:
@@ -238,6 +240,6 @@ def _duckdb() -> ModuleType:
     try:
         return import_module("duckdb")
     except ImportError as error:
-        raise InvalidParameter(
-            "The package duckdb for queries over files is not installed. Run: pip install 'dpcape[sql]'."
+        raise Failed(
+            "The package duckdb for queries over files is not installed", remedy="Run: pip install 'dpcape[sql]'."
         ) from error

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.records.data_plan import Columns, selected
 from dpcape.records.readers import csv_mistakes
 from dpcape.records.readers.columnar import csv_columns, large_set, parquet_columns, parquet_set, set_columns
@@ -57,15 +57,18 @@ class ByColumn(ABC):
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per subject; ``subject`` names the column that identifies subjects."""
         if subject is None:
-            raise InvalidParameter(
-                f"{self._path.name} cannot be split by subject because subject is missing in [data]. "
-                "Name the column that identifies subjects, or keep one file per subject."
+            raise Failed(
+                f"{self._path.name} cannot be split by subject",
+                "subject is missing in [data]",
+                "Name the column that identifies subjects, or keep one file per subject.",
             )
         owners = self.vector(subject, text=True)
         if any(owner is None for owner in owners):
             raise InvalidParameter(
-                f"Column {subject!r} must identify the subject of every row; got rows without an entry. Complete it, "
-                "or leave such rows out by a public rule."
+                f"Column {subject!r}",
+                "identify the subject of every row",
+                "rows without an entry",
+                "Complete it, or leave such rows out by a public rule.",
             )
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
@@ -277,7 +280,7 @@ def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> 
     cells = [_cell("" if value is None else str(value), False) for value in values]
     if any(cell is _NO_NUMBER for cell in cells):
         raise InvalidParameter(
-            f"Column {name!r} must hold numbers; got text. Correct the file, or declare the column's levels."
+            f"Column {name!r}", "hold numbers", "text", "Correct the file, or declare the column's levels."
         )
     return np.array(cells, dtype=np.float64)
 
@@ -286,7 +289,7 @@ def _polars() -> ModuleType:
     try:
         import polars
     except ImportError as error:
-        raise InvalidParameter(
-            "The package pyarrow for Parquet files is not installed. Run: pip install 'dpcape[parquet]'."
+        raise Failed(
+            "The package pyarrow for Parquet files is not installed", remedy="Run: pip install 'dpcape[parquet]'."
         ) from error
     return polars

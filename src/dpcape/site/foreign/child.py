@@ -99,7 +99,7 @@ def _analysis(package: str, name: str, sources: Sources) -> Analysis:
         return own_analyses()[name]
     found = _loaded(declared)
     if not isinstance(found, Analysis):
-        raise InvalidParameter(f"{declared.name!r} must be an Analysis; got {type(found).__name__}.")
+        raise InvalidParameter(repr(declared.name), "be an Analysis", type(found).__name__)
     return found
 
 

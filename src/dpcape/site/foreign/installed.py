@@ -21,9 +21,10 @@ def require_inert(package: str) -> None:
     found = _run_anyway(package)
     if found:
         raise InvalidParameter(
-            f"The package {package!r} must not run code where the vault does; got {found[0]!r}, which every Python "
-            "process of this environment runs. Remove the package from this environment, and install it as a wheel "
-            "without that file."
+            f"The package {package!r}",
+            "not run code where the vault does",
+            f"{found[0]!r}, which every Python process of this environment runs",
+            "Remove the package from this environment, and install it as a wheel without that file.",
         )
 
 

@@ -22,7 +22,7 @@ from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, PublicNumbers,
 from dpcape.analyses.registry import package_of, part_of
 from dpcape.core.arrays import FloatArray
 from dpcape.core.enclosed import Block, Enclosed
-from dpcape.core.errors import InvalidParameter, TransportError
+from dpcape.core.errors import Failed, TransportError
 from dpcape.core.facts import PublicFacts
 from dpcape.core.messages import Array, public_arrays
 from dpcape.site.foreign.tasks import (
@@ -98,8 +98,9 @@ class Workers:
             answer = self._answer(ProbeTask(probes=probes), b"", time.monotonic() + _PLAIN_SECONDS, _plain)
         if answer is None:
             raise NotSeparated(
-                "Nothing is served because the self-test of the sandbox for other packages had no answer. Look at "
-                "'dpcape doctor', or disallow the packages."
+                "Nothing is served",
+                "the self-test of the sandbox for other packages had no answer",
+                "Look at 'dpcape doctor', or disallow the packages.",
             )
         return msgspec.msgpack.decode(answer, type=list[str])
 
@@ -125,10 +126,11 @@ class Workers:
         try:
             return msgspec.msgpack.decode(answer, type=kind)
         except msgspec.MsgspecError:
-            raise InvalidParameter(
+            raise Failed(
                 f"The analysis {task.analysis!r} of the package {task.package!r} has no releases for these parameters "
-                "and records. Its own words are not shown: run the study on synthetic records (dpcape run --rehearse) "
-                "to see them."
+                "and records",
+                remedy="Its own words are not shown: run the study on synthetic records (dpcape run --rehearse) to "
+                "see them.",
             ) from None
 
     def _keep(self, asked: bytes, answer: bytes) -> None:
@@ -178,7 +180,7 @@ class Workers:
 
 def _gone() -> TransportError:
     return TransportError(
-        "Code of other packages cannot be run because the process that starts its sandboxes ended. Start again."
+        "Code of other packages cannot be run", "the process that starts its sandboxes ended", "Start again."
     )
 
 
@@ -245,6 +247,7 @@ def start_zygote(
 
 def _unconfined() -> TransportError:
     return TransportError(
-        "Code of other packages cannot be run because this machine cannot confine it: it needs Linux with Landlock and "
-        "seccomp. Use an analysis of dpcape, or another machine."
+        "Code of other packages cannot be run",
+        "this machine cannot confine it: it needs Linux with Landlock and seccomp",
+        "Use an analysis of dpcape, or another machine.",
     )

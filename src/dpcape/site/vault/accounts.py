@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 
 ENGINE_ACCOUNTS = ("dpcape-engine", "nobody")
 
@@ -33,7 +33,7 @@ class Account:
         except KeyError:
             if name.isdigit():
                 return cls(int(name), int(name))
-            raise InvalidParameter(f"An account must exist on this machine; got {name!r}. Make it first.") from None
+            raise InvalidParameter("An account", "exist on this machine", repr(name), "Make it first.") from None
         return cls(entry.pw_uid, entry.pw_gid)
 
     def options(self) -> dict[str, object]:
@@ -65,13 +65,15 @@ def accounts_for(folder: Path, *, vault: str | None, engine: str | None) -> Acco
     here = Account.current()
     if here.uid != 0:
         if vault is not None or engine is not None:
-            raise InvalidParameter("Accounts can be named by root alone. Leave the two options out, or start as root.")
+            raise Failed("Accounts can be named by root alone", remedy="Leave the two options out, or start as root.")
         return Accounts(here, here)
     owner = folder.stat()
     vault_account = Account(owner.st_uid, owner.st_gid) if vault is None else Account.named(vault)
     engine_account = _first_known() if engine is None else Account.named(engine)
     if engine_account.uid == 0:
-        raise InvalidParameter("The engine's account must not be root. Name an ordinary account with --engine-user.")
+        raise InvalidParameter(
+            "The engine's account", "not be root", remedy="Name an ordinary account with --engine-user."
+        )
     return Accounts(vault_account, engine_account)
 
 
@@ -85,6 +87,7 @@ def _first_known() -> Account:
             continue
         return Account(entry.pw_uid, entry.pw_gid)
     raise InvalidParameter(
-        "The engine must not run as root, and there is no account for it. Make an account 'dpcape-engine', or name one "
-        "with --engine-user."
+        "The engine",
+        "not run as root, and there is no account for it",
+        remedy="Make an account 'dpcape-engine', or name one with --engine-user.",
     )

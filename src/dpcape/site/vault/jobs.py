@@ -40,7 +40,7 @@ class OpenJobs:
     def handler(self, ask: Ask) -> RequestHandler | None:
         """Return what answers a genuine request; None for a job that is not open here."""
         if ask.site != self._site:
-            raise ProtocolError("The request was refused because it is addressed to another site.")
+            raise ProtocolError("The request was refused", "it is addressed to another site")
         with self._lock:
             known = self._handlers.get(ask.job)
             if known is not None:
@@ -61,7 +61,7 @@ class OpenJobs:
             refused = [job for job, handler in self._handlers.items() if handler.is_refused]
             idle = [job for job, handler in self._handlers.items() if not handler.is_busy]
             if not idle:
-                raise ProtocolError(f"At most {MAX_JOBS} studies may run at a site at once; got one more.")
+                raise ProtocolError(f"At most {MAX_JOBS} studies may run at a site at once; got one more")
             del self._handlers[(refused or idle)[0]]
 
 

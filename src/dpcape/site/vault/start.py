@@ -89,8 +89,9 @@ def _test_child(workers: Workers, probes: Probes) -> None:
     reached = workers.reached(probes)
     if reached:
         raise NotSeparated(
-            f"Nothing is served because the sandbox for code of other packages failed its self-test: it could "
-            f"{reached[0]}. Look at 'dpcape doctor', or disallow the packages."
+            "Nothing is served",
+            f"the sandbox for code of other packages failed its self-test: it could {reached[0]}",
+            "Look at 'dpcape doctor', or disallow the packages.",
         )
 
 
@@ -117,5 +118,5 @@ def _launched(
     answer = first_line(vault)
     told: dict[str, Any] = msgspec.json.decode(answer) if answer.endswith(b"\n") else {"error": "it gave no answer"}
     if "error" in told:
-        raise TransportError(f"The vault did not start because of this: {told['error']}")
+        raise TransportError("The vault did not start", f"of this: {told['error']}")
     return vault

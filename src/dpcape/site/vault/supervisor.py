@@ -204,7 +204,7 @@ class Supervisor:
     def _work_folder(self) -> Any:
         """Make a folder for one start, unless processes of the last are left; what an engine left in it is removed."""
         if not self._end_all():
-            raise TransportError("Nothing starts while processes of the last engine are left.")
+            raise TransportError("Nothing starts while processes of the last engine are left")
         place = Path(tempfile.mkdtemp(prefix="dpcape-engine-", dir=self._serving.work))
         try:
             yield place
@@ -321,8 +321,9 @@ class Supervisor:
         missing = sorted(set(MUST_SUCCEED_OUTSIDE) - set(report.succeeded))
         if missing:
             raise NotSeparated(
-                f"The self-test is not valid because an attempt failed outside the sandbox too: {missing[0]}. "
-                "Check that the vault's account owns the site folder, its keys and its data sets."
+                "The self-test is not valid",
+                f"an attempt failed outside the sandbox too: {missing[0]}",
+                "Check that the vault's account owns the site folder, its keys and its data sets.",
             )
         self._is_tested = True
 
@@ -334,14 +335,16 @@ class Supervisor:
         reached = sorted(set(report.succeeded) - mode.reached)
         if reached:
             raise NotSeparated(
-                f"Nothing is served because the engine's sandbox failed its self-test: it could {reached[0]}. "
-                "Look at 'dpcape doctor', or accept an unprotected site with --unseparated."
+                "Nothing is served",
+                f"the engine's sandbox failed its self-test: it could {reached[0]}",
+                "Look at 'dpcape doctor', or accept an unprotected site with --unseparated.",
             )
         under = self._serving.guarded.under(report.readable)
         if under:
             raise NotSeparated(
-                f"Nothing is served because {under[0]!r} lies in a folder that the engine reads. Move it elsewhere, "
-                "outside the Python environment and the engine's work folder."
+                "Nothing is served",
+                f"{under[0]!r} lies in a folder that the engine reads",
+                "Move it elsewhere, outside the Python environment and the engine's work folder.",
             )
 
     def _report_of(self, process: subprocess.Popen[bytes], launch: Launch) -> Report:
@@ -352,8 +355,9 @@ class Supervisor:
         answer = self._first_line(process)
         if not answer.endswith(b"\n"):
             raise TransportError(
-                "The engine's launcher ended before it reported. Check that the engine's account can run the Python "
-                "that dpcape is installed in, or name another interpreter with --engine-python."
+                "The engine's launcher ended before it reported",
+                remedy="Check that the engine's account can run the Python that dpcape is installed in, or name "
+                "another interpreter with --engine-python.",
             )
         return msgspec.json.decode(answer, type=Report)
 
