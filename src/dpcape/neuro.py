@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.lazy import extra_module
 from dpcape.records.kinds import Subjects
 from dpcape.records.readers.nifti import voxel_names
 from dpcape.records.words_and_series import subjects
@@ -285,10 +286,4 @@ def _maskers() -> ModuleType:
 
 
 def _extra(name: str) -> ModuleType:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise Failed(
-            f"The package {name.partition('.')[0]!r} for brain images is not installed",
-            remedy="Run: pip install 'dpcape[neuro]'.",
-        ) from error
+    return extra_module(name, f"The package {name.partition('.')[0]!r} for brain images", "neuro")

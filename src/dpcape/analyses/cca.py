@@ -20,15 +20,18 @@ from dpcape.analyses.wide import (
     view_basis_columns,
     views_in_bases,
 )
+from dpcape.core.errors import InvalidParameter
 
 _REASON = (
     "one second moment of views divided by their bounds, sensitivity sqrt(8) / N; if centred or scaled, mean, scale "
     "and radius first, then mean, or means by site, and moment of the standardised views jointly; in public bases the "
     "same, and maps of what they leave out, sensitivity 2 / N in units of their clip radii"
 )
-_NO_SCALES = (
-    "scale must be None with a basis, because noise would hide the deviations of so many columns; got 'private'. Use "
-    "center=True, and give all columns of a view the same unit."
+_NO_SCALES = InvalidParameter(
+    "scale",
+    "be None with a basis, because noise would hide the deviations of so many columns",
+    "'private'",
+    "Use center=True, and give all columns of a view the same unit.",
 )
 # A basis of one column for the first of two views of two columns, for the audit.
 _SMALL: tuple[object, ...] = (["cosines", [2], [1]], [])

@@ -347,7 +347,7 @@ class Analysis:
             answer = None
             if isinstance(step, Refusal):
                 if step.when:
-                    raise InvalidParameter(step.text.format(**step.values))
+                    raise InvalidParameter(*(str(part).format(**step.values) for part in step.error.args))
                 continue
             first = alternatives(step)[0]
             if first.when:

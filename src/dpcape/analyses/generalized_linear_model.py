@@ -38,16 +38,26 @@ _ROUNDS: dict[str, Callable[[Public], Steps]] = {
 
 def _schedule(p: Public) -> Steps:
     yield wrong_labels(p, classes=p.family in OF_CLASSES, several=p.family == MULTINOMIAL)
-    many = "Labels for family='logistic' must have two classes; got {n_classes}. Write family='multinomial'."
+    many = InvalidParameter(
+        "Labels for family='logistic'", "have two classes", "{n_classes}", "Write family='multinomial'."
+    )
     known = p.n_classes is not None
     yield Refusal(known and p.family == LOGISTIC and p.n_classes != 2, many, {"n_classes": p.n_classes})
-    few = "Labels for family='multinomial' must have three or more classes; got {n_classes}. Write family='logistic'."
+    few = InvalidParameter(
+        "Labels for family='multinomial'", "have three or more classes", "{n_classes}", "Write family='logistic'."
+    )
     yield Refusal(known and p.family == MULTINOMIAL and p.n_classes < 3, few, {"n_classes": p.n_classes})
-    counts = f"The response of family={p.family!r} must have a public range that begins at 0; got {{low}}. "
-    counts += "Build records with labelled(X, y, bound=..., response=(0, most))."
+    counts = InvalidParameter(
+        f"The response of family={p.family!r}",
+        "have a public range that begins at 0",
+        "{low}",
+        "Build records with labelled(X, y, bound=..., response=(0, most)).",
+    )
     low = 0.0 if p.facts is None or p.facts.response is None else p.facts.response[0]
     yield Refusal(p.family in LOGARITHMIC and low != 0, counts, {"low": low})
-    level = f"fit_intercept must be True for family={p.family!r}, whose intercept is the level of the means; got False."
+    level = InvalidParameter(
+        "fit_intercept", f"be True for family={p.family!r}, whose intercept is the level of the means", "False"
+    )
     yield Refusal(p.family in LOGARITHMIC and not p.fit_intercept, level)
     yield from _ROUNDS[p.family](p)
 

@@ -38,14 +38,20 @@ _PEOPLE_NOTE = (
 )
 
 
-_NO_MAPS = (
-    "maps must be False without a public basis of more columns than components; got True. Give a larger basis, or "
-    "leave maps out."
+_NO_MAPS = InvalidParameter(
+    "maps",
+    "be False without a public basis of more columns than components",
+    "True",
+    "Give a larger basis, or leave maps out.",
 )
-_NO_ROUNDS = "maps must be False with solver='infomax'; got True. Use solver='moment', or leave maps out."
-_NO_PEOPLE = (
-    "maps must be False for unit 'subject', where noise would hide them; got True. Leave maps out, or protect time "
-    "points with unit='record'."
+_NO_ROUNDS = InvalidParameter(
+    "maps", "be False with solver='infomax'", "True", "Use solver='moment', or leave maps out."
+)
+_NO_PEOPLE = InvalidParameter(
+    "maps",
+    "be False for unit 'subject', where noise would hide them",
+    "True",
+    "Leave maps out, or protect time points with unit='record'.",
 )
 
 
@@ -92,7 +98,7 @@ def _of_time_points(p: Public) -> Steps:
     used = maps_used(p, in_basis)
     map_part: float = 0.0 if used is False else (map_share(p, in_basis) if used else 0.0)
     rest = 1.0 if used is False else 1 - map_part
-    few = "Time points must outnumber the {n} components; got {n_records}. Use fewer components."
+    few = InvalidParameter("Time points", "outnumber the {n} components", "{n_records}", "Use fewer components.")
     yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
     pca = _RECORD_PCA * rest if reduces else 0.0
     whitening = _RECORD_WHITENING * rest if reduces else _RECORD_WHITENING_ALONE
@@ -131,8 +137,8 @@ def _of_people(p: Public) -> Steps:
     n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
     left = 1 - PCA_SHARE if reduces else 1.0
-    alone = (
-        "unit='subject' must have at least 2 subjects; got 1. Add subjects, or protect time points with unit='record'."
+    alone = InvalidParameter(
+        "unit='subject'", "have at least 2 subjects", "1", "Add subjects, or protect time points with unit='record'."
     )
     yield Refusal(p.n_records < 2, alone)
     if p.maps:
@@ -263,7 +269,7 @@ JOINT_ICA = Analysis(
             title="Time points each",
         ),
         Parameter("learning_rate", NUMBER, 1.0, 0, math.inf),
-        Parameter("tol", NUMBER, 1e-6, 0, math.inf, old="tolerance"),
+        Parameter("tol", NUMBER, 1e-6, 0, math.inf),
         Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis),
         Parameter("insist", FLAG, False, title="Fit also where noise hides the maps"),
         MAPS,

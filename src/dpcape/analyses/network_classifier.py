@@ -24,9 +24,11 @@ from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 
 
 def _schedule(p: Public) -> Steps:
-    text = (
-        f"Records for a classifier must be labelled with classes; got {p.kind!r} without classes. "
-        "Build them with labelled(X, y, bound=..., classes=[...])."
+    text = InvalidParameter(
+        "Records for a classifier",
+        "be labelled with classes",
+        f"{p.kind!r} without classes",
+        "Build them with labelled(X, y, bound=..., classes=[...]).",
     )
     yield Refusal(p.n_classes is None, text)
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)

@@ -152,8 +152,6 @@ class Parameter:
         Check that replaces the kind's own: ``refuse(value, public)`` raises if the value is invalid.
     code : CodeNames or None
         Where other packages declare code that this parameter may name; None if it names none.
-    old : str
-        Earlier name, which study files may still use; empty if there is none.
     """
 
     name: str
@@ -168,7 +166,6 @@ class Parameter:
     left_out: str = ""
     refuse: Callable[[object, Public], object] | None = None
     code: CodeNames | None = None
-    old: str = ""
 
     @property
     def start(self) -> object:

@@ -16,6 +16,7 @@ from dpcape.analyses.wide import (
     refused_maps,
     rows_in_basis,
 )
+from dpcape.core.errors import InvalidParameter
 
 ADJUST = Parameter("adjust", CHOICE, None, optional=True, words=("site",))
 """Whether the mean of its site is subtracted from every row ("site") or that of all rows, or none (None)."""
@@ -28,12 +29,16 @@ ONE_MOMENT = (
 )
 
 
-_ALREADY = (
-    "clip must be None with center=True, which clips rows around their mean to a released radius; got a quantile. "
-    "Leave clip out."
+_ALREADY = InvalidParameter(
+    "clip",
+    "be None with center=True, which clips rows around their mean to a released radius",
+    "a quantile",
+    "Leave clip out.",
 )
 
-ADJUSTED = "basis must be left out with adjust='site'; got a basis. Harmonise the records first, or leave adjust out."
+ADJUSTED = InvalidParameter(
+    "basis", "be left out with adjust='site'", "a basis", "Harmonise the records first, or leave adjust out."
+)
 """Why means of sites are not subtracted in a basis."""
 WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
 # A basis of one of three columns, for the audit.

@@ -120,8 +120,12 @@ def linear_rounds(p: Public) -> Steps:
 
 def _logistic(p: Public) -> Steps:
     yield wrong_labels(p, classes=True)
-    many = "Labels for logistic regression must have two classes; got {n_classes}. "
-    many += "Merge classes by a public rule, or use NetworkClassifier."
+    many = InvalidParameter(
+        "Labels for logistic regression",
+        "have two classes",
+        "{n_classes}",
+        "Merge classes by a public rule, or use NetworkClassifier.",
+    )
     yield Refusal(p.n_classes is not None and p.n_classes != 2, many, {"n_classes": p.n_classes})
     if p.purpose == PREDICTION:
         yield from _predicted(p)
@@ -166,9 +170,11 @@ def wrong_labels(p: Public, *, classes: bool, several: bool = False) -> Refusal:
     wanted = "classes=[first, second]" if classes else "response=(low, high)"
     named = "classes" if several else "two classes"
     got = p.kind if p.kind != "labelled" else "classes" if p.n_classes is not None else "a numeric response"
-    text = (
-        f"Records for this regression must be labelled with {named if classes else 'a numeric response'}; "
-        f"got {got}. Build them with labelled(X, y, bound=..., {wanted})."
+    text = InvalidParameter(
+        "Records for this regression",
+        f"be labelled with {named if classes else 'a numeric response'}",
+        got,
+        f"Build them with labelled(X, y, bound=..., {wanted}).",
     )
     return Refusal(p.kind != "labelled" or (p.n_classes is not None) != classes, text)
 

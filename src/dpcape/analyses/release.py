@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent
 from dpcape.core.statistic import extent_of
 
@@ -83,20 +84,20 @@ class Either:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Refusal of a study: a condition and the error message.
+    """Refusal of a study: a condition and the error.
 
     Attributes
     ----------
     when : bool
         Whether the study is refused.
-    text : str
-        Error message, with the names of ``values`` in braces.
+    error : InvalidParameter
+        The error, with the names of ``values`` in braces.
     values : mapping
-        Numbers that the message shows.
+        Numbers that the error shows.
     """
 
     when: bool
-    text: str
+    error: InvalidParameter
     values: Mapping[str, object] = field(default_factory=dict)
 
 

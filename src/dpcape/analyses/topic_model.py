@@ -17,6 +17,7 @@ from dpcape.analyses.moment_shares import (
 )
 from dpcape.analyses.parameters import WHOLE, Parameter
 from dpcape.analyses.release import AT_MOST, EXACT, RELATIVE, Refusal, Release, Steps
+from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.packing import packed_tensor_size
 from dpcape.statistics.word_moments import LARGEST_TENSOR
 
@@ -59,9 +60,11 @@ def _schedule(p: Public) -> Steps:
     guessed = (chosen and p.document_length is not None) and p.document_length != _SHORTEST
     length, known = _SHORTEST if guessed else p.document_length, (AT_MOST if guessed else EXACT)
     if p.design == "full":
-        text = (
-            "A third moment released whole must have at most {most} entries; got {size} for {width} words. "
-            "Use design='whitened', or fewer words."
+        text = InvalidParameter(
+            "A third moment released whole",
+            "have at most {most} entries",
+            "{size} for {width} words",
+            "Use design='whitened', or fewer words.",
         )
         size = packed_tensor_size(width)
         yield Refusal(size > LARGEST_TENSOR, text, {"most": LARGEST_TENSOR, "size": size, "width": width})

@@ -15,9 +15,11 @@ NETWORK_MODULES = "dpcape.network_modules"
 
 
 def _schedule(p: Public) -> Steps:
-    text = (
-        f"Records for a classifier must be labelled with classes; got {p.kind!r} without classes. "
-        "Build them with labelled(X, y, bound=..., classes=[...])."
+    text = InvalidParameter(
+        "Records for a classifier",
+        "be labelled with classes",
+        f"{p.kind!r} without classes",
+        "Build them with labelled(X, y, bound=..., classes=[...]).",
     )
     yield Refusal(p.n_classes is None, text)
     numbers = {"size": module_size(p.module, p.n_features, p.n_classes), "clip": p.clip}

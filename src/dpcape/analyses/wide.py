@@ -185,9 +185,11 @@ def refused_maps(p: Public, rows: InBasis) -> Steps:
     """Yield the refusals of maps without a basis, or of an unknown number of them."""
     if not p.maps:
         return
-    none = "maps must be False without a basis; got True. Give a public basis, or leave maps out."
+    none = InvalidParameter("maps", "be False without a basis", "True", "Give a public basis, or leave maps out.")
     yield Refusal(not rows.wide, none)
-    auto = "n_components must be a whole number with maps=True; got 'auto'. Choose how many maps are released."
+    auto = InvalidParameter(
+        "n_components", "be a whole number with maps=True", "'auto'", "Choose how many maps are released."
+    )
     yield Refusal(p.n_components == "auto", auto)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.protocols.dealt_noise import DEALER
 from dpcape.core.protocols.registry import plannable
 
@@ -96,7 +96,7 @@ def audit(
         )
         sys.exit(refuted)
     if site is not None or run_folder is not None:
-        raise Failed("--site and --run need a study file", remedy="Write: dpcape audit STUDY.toml.")
+        raise InvalidParameter("--site and --run", "come with a study file", "none", "Write: dpcape audit STUDY.toml.")
     # Hyphens and underscores mean the same, as in study files.
     names = tuple(CASES) if every else tuple(name.replace("_", "-") for name in analyses)
     unknown = sorted(set(names) - set(CASES))

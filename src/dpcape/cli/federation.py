@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from dpcape.cli.output import show
-from dpcape.core.errors import Failed
 from dpcape.core.secure_sum.identity import fingerprint_of
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -155,5 +154,7 @@ def _with_server(folder: Path, ask: Callable[[Any], Any]) -> Any:
 def _require_engine() -> None:
     from importlib.util import find_spec
 
+    from dpcape.core.errors import MissingExtra
+
     if find_spec("nvflare") is None:
-        raise Failed("NVIDIA FLARE is not installed", remedy="Run: pip install 'dpcape[engine]'.")
+        raise MissingExtra("NVIDIA FLARE", "engine")

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import FloatArray, SingleArray
-from dpcape.core.errors import Failed, InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
 from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, build, is_own, known
@@ -340,8 +340,9 @@ def _check(
 ) -> None:
     """Refuse values that no enclosure has: they come from a message."""
     if not all(isinstance(name, str) and 0 < len(name) <= 200 for name in (inner, package)):
-        raise Failed(
-            "The name of an enclosed statistic, or of its package, is missing", remedy="Use the same dpcape everywhere."
+        must = "be names of 1 to 200 characters"
+        raise InvalidParameter(
+            "an enclosed statistic and its package", must, "others", "Use the same dpcape everywhere."
         )
     for name, value, most in (("size", size, MAX_SIZE), ("block", block, MAX_BLOCK)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Generic, TypeVar, cast
+
+from dpcape.core.errors import MissingExtra
 
 T = TypeVar("T")
 
@@ -44,3 +47,11 @@ class Lazily(Mapping[str, T], Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
+
+
+def extra_module(name: str, what: str, extra: str) -> ModuleType:
+    """Import a module that an extra of dpcape installs; ``what`` is named where it is missing."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtra(what, extra) from error

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
 from dpcape.charts import Forest, drawable
@@ -17,6 +16,7 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import (
@@ -299,7 +299,7 @@ class AdjustedContrasts(FederatedEstimator):
         """Draw d with its interval for every outcome, or for those with the largest (forest plot)."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._forest(), ax, largest=largest)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
@@ -18,6 +17,7 @@ from dpcape.analyses.scaling import scaling_used
 from dpcape.analyses.wide import views_in_bases
 from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.multiview import PAIR_TESTS, TwoViewEstimator, noise_level
 from dpcape.estimators.reported import grid, weights_section
 from dpcape.estimators.wide_moments import maps_or_warned
@@ -244,7 +244,7 @@ class CCA(TwoViewEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the canonical variates."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def _result(self) -> Result:
@@ -324,5 +324,5 @@ class CCA(TwoViewEstimator):
         """Draw the canonical correlations and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._bars(), ax)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
 from dpcape.analyses.correlation import TABLE, correlated_columns, public_rows
@@ -16,6 +15,7 @@ from dpcape.charts import Matrix
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.multiview import MultiviewEstimator
 from dpcape.estimators.row_source import RowSource, TableSource
 from dpcape.federation.allowance import Allowance
@@ -229,7 +229,7 @@ class Correlation(MultiviewEstimator):
 
     def between(self, first: str | int, second: str | int) -> tuple[float, float, float]:
         """Return the correlation of two columns, by name or position, and the ends of its interval."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         at = self._place(first), self._place(second)
         return float(self.correlations_[at]), float(self.interval_[0][at]), float(self.interval_[1][at])
 
@@ -317,7 +317,7 @@ class Correlation(MultiviewEstimator):
         """Draw the correlations as a heat map; dots mark pairs that are determined."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._matrix(), ax)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates, length_of_rows
 from dpcape.analyses.description import Analysis
@@ -18,6 +17,7 @@ from dpcape.charts import Forest, drawable
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.event_release import OfEvents
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.reported import CENSORING
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -291,7 +291,7 @@ class Cox(OfEvents):
         """Draw hazard ratios with their intervals (forest plot): of numbers per standard deviation."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._forest(), ax, largest=largest)
 
 

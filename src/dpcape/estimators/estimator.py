@@ -17,15 +17,22 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import DpcapeWarning, Failed, InvalidParameter, ReleaseLost, UndeterminedWarning, UtilityWarning
+from dpcape.core.errors import (
+    DamagedFile,
+    DpcapeWarning,
+    InvalidParameter,
+    ReleaseLost,
+    UndeterminedWarning,
+    UtilityWarning,
+)
 from dpcape.core.facts import PublicSchema
 from dpcape.core.privacy.calibration import noise_ratio
 from dpcape.core.privacy.gaussian import mu_of
 from dpcape.core.statistic import is_own
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.estimators.new_rows import checked_rows
 from dpcape.estimators.reported import Reported
@@ -251,7 +258,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         path : str or Path
             File to write; ``.npz`` is appended if it is missing, here and in :meth:`load`.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         arrays = self.fitted_arrays()
         about = {
             "format": FORMAT,
@@ -290,7 +297,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             EOFError,
             *DAMAGE,
         ) as error:
-            raise Failed(
+            raise DamagedFile(
                 f"The model in {str(path)!r} cannot be read",
                 f"the file is damaged ({type(error).__name__})",
                 "Restore it from a backup, or rebuild it from the run's releases with: dpcape run --resume.",
@@ -331,7 +338,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         A table with named columns is in original units, and is prepared by the schema of the sites; an array holds rows
         that are prepared already.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return checked_rows(self, X, width, first)
 
     def _repr_html_(self) -> str:

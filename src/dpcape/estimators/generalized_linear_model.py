@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, softmax
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.generalized_linear_model import (
@@ -28,6 +27,7 @@ from dpcape.analyses.scaling import scaling_plan
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.class_labels import classes_of
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.regression_base import RARE, Regression
 from dpcape.estimators.regression_result import LINEAR, LOG_MEAN, log_odds
 from dpcape.estimators.regression_rounds import Asked, Coefficients, FederatedRounds, linear_inference, weights_of
@@ -324,7 +324,7 @@ class GeneralizedLinearModel(Regression):
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return the mean response of new rows: numbers, probabilities of the second class, or of all several."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         line = self._predicted(X)
         if self.family == GAUSSIAN:
             return line

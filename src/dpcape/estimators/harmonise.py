@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import FIRST_SHARE, HARMONISE, first_scale, harmonised_columns
 from dpcape.charts import Offsets
 from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -199,7 +199,7 @@ class Harmonise(OfSites):
         data : mapping from str to array
             Raw columns by name, the column of sites among them; a pandas table is one.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         found = {str(name): np.asarray(data[name]) for name in data}
         wanted = [self.site, *(str(name) for name in self.columns_)]
         missing = [name for name in wanted if name not in found]
@@ -279,7 +279,7 @@ class Harmonise(OfSites):
         """Draw how far sites are apart before harmonisation and, at most, after it."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._offsets(), ax)
 
 

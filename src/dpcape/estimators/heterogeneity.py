@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.harmonise import first_scale, harmonised_columns
@@ -16,6 +15,7 @@ from dpcape.analyses.heterogeneity import HETEROGENEITY
 from dpcape.charts import SiteForest
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import UtilityWarning
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -343,7 +343,7 @@ class Heterogeneity(OfSites):
         """Draw the means of sites with their intervals, and what holds for these sites and beyond (forest plot)."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         names = [str(name) for name in self.columns_]
         return draw(self._forest(0 if column is None else names.index(column)), ax)
 

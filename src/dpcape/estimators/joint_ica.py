@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, is_operator, least_subjects, sources_in_basis
@@ -17,6 +16,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.estimators import joint_ica_stages as stages
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.reported import grid, weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.estimators.wide_moments import maps_or_warned
@@ -219,20 +219,20 @@ class JointICA(ScoringEstimator):
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
         return result
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
 
     def plot_maps(self, shape: tuple[int, int]) -> Axes:
         """Draw the maps side by side, as images of this shape."""
         from dpcape.report.map_plots import plot_maps
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         if np.prod(shape) != len(self.mixing_):
             raise InvalidParameter(
                 "shape",

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import KAPLAN_MEIER
 from dpcape.charts import Curves
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.event_release import OfEvents
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.log_rank import DIFFERENCE, groups_compared
 from dpcape.estimators.reported import CENSORING
 from dpcape.estimators.summary_figures import group_names
@@ -240,7 +240,7 @@ class KaplanMeier(OfEvents):
         group : str
             Name of a group.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         places = np.flatnonzero(self.groups_ == group)
         if not len(places) or not 0 <= time <= self.times_[-1]:
             raise KeyError(f"no curve of group {group!r} at {time}; groups_ and times_ list all of them")
@@ -327,5 +327,5 @@ class KaplanMeier(OfEvents):
         """Draw the curves of all complete groups with their intervals, and the numbers at risk below them."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._curves(), ax)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.regression import LOGISTIC_REGRESSION, PREDICTION
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.least_squares import LeastSquares, released_fit
 from dpcape.estimators.regression_base import Regression
 from dpcape.estimators.regression_result import log_odds
@@ -207,7 +207,7 @@ class LogisticRegression(Regression):
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Return the more probable class of each row."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         chosen: AnyArray = self.classes_[(self.decision_function(X) > 0).astype(int)]
         return chosen
 

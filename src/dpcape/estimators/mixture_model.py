@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
@@ -17,6 +16,7 @@ from dpcape.charts import Weights
 from dpcape.core.arrays import FloatArray
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, strength_section, warn_if_drowned
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
@@ -284,7 +284,7 @@ class MixtureModel(ScoringEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
 
     def _result(self) -> Result:
@@ -307,14 +307,14 @@ class MixtureModel(ScoringEstimator):
         """Draw the means as an image, one row per component."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(Weights(values=self.means_, names=self._names(self.means_.shape[1]), row="component"), ax)
 
     def plot_strengths(self, ax: Axes | None = None) -> Axes:
         """Draw the strengths of the components and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(strength_section(self.strengths_, self.noise_level_, self.weights_).charts[0], ax)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
@@ -18,6 +17,7 @@ from dpcape.analyses.parameters import check_components
 from dpcape.charts import Bars
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.multiview import MultiviewEstimator, noise_level
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
@@ -183,7 +183,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
 
     def weights_of(self, view: int) -> FloatArray:
         """Return the directions in one view, (its columns, n_components); views count from 0."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         weights: FloatArray = self.weights_[self._places[view]]
         return weights
 
@@ -204,7 +204,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         *views : array_like
             Rows of all views, in the order of the sites, prepared as the sites prepare theirs.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         if len(views) != len(self.widths_):
             raise InvalidParameter(
                 "Views",
@@ -220,7 +220,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"multicca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def _result(self) -> Result:
@@ -309,5 +309,5 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         """Draw the mean correlation of each component and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._bars(), ax)

@@ -7,12 +7,12 @@ from typing import ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Public
 from dpcape.analyses.scaling import deviations_found, is_centred, lengths_found
 from dpcape.core.arrays import FloatArray
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.row_source import RowSource
 from dpcape.estimators.scaling import by_bounds, private_scaling, recentred_or_warned, warn_of_no_scaling
@@ -148,7 +148,7 @@ class TwoViewEstimator(ScoringEstimator, MultiviewEstimator):
             Site that the rows are from, whose mean is subtracted instead of that of all; only where the model was
             adjusted for sites.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         centre = self._centre_of(site, np.concatenate([self.x_mean_, self.y_mean_]))
         x_centre, y_centre = np.split(centre, [len(self.x_weights_)])
         x_rows = self._checked_rows(X, len(self.x_weights_))

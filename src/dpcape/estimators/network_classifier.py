@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step
 from dpcape.estimators.reported import grid, numbered_from_one, weights_section
 from dpcape.federation.allowance import Allowance
@@ -180,7 +180,7 @@ class NetworkClassifier(FederatedEstimator):
     @property
     def layers_(self) -> list[FloatArray]:
         """Weights of all layers, from the first to the output; the last column of each holds the biases."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         inner = layers_of(self.inner_, hidden_widths(self.n_hidden))
         return [*([self.hidden_] if len(self.hidden_) else []), *inner, self.output_]
 
@@ -255,7 +255,7 @@ class NetworkClassifier(FederatedEstimator):
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         chosen: AnyArray = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return chosen
 

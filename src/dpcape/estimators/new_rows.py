@@ -9,10 +9,11 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.fitted import require_fitted
 from dpcape.schema.schema import Schema
 from dpcape.schema.table import ArrayTable, read_table
 
@@ -34,7 +35,7 @@ class TakesRows(Protocol):
 
 def checked_rows(model: TakesRows, X: ArrayLike, width: int, first: int) -> FloatArray:
     """Return new data as prepared float64 rows of the fitted width; ``first`` is the first column of the view."""
-    check_is_fitted(model, "guarantee_")
+    require_fitted(model)
     kind = type(model).__name__
     subject = f"Data for {kind}"
     names = [str(name) for name in getattr(model, "feature_names_in_", [])][first : first + width]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
@@ -20,6 +19,7 @@ from dpcape.core.privacy.calibration import plan_release
 from dpcape.core.statistic import AnyStatistic, build
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.expected_error import ExpectedError, checked_spectrum, energy_bounds
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.pca_result import pca_result, scree_of
 from dpcape.estimators.scaling import clipped_or_warned, private_scaling, recentred_or_warned, scaled
 from dpcape.estimators.scores import ScoringEstimator
@@ -319,7 +319,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
 
     def inverse_transform(self, scores: ArrayLike) -> FloatArray:
         """Return the rows that have these scores."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         given = np.asarray(scores, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != len(self.components_):
             raise InvalidParameter(
@@ -333,7 +333,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
 
     def expected_error(self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05) -> ExpectedError:
@@ -372,7 +372,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
         """Draw the components side by side, as images of this shape; columns are pixels in C order."""
         from dpcape.report.map_plots import plot_maps
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         if len(shape) != 2 or math.prod(shape) != self.components_.shape[1]:
             raise InvalidParameter(
                 "shape",
@@ -389,5 +389,5 @@ class PCA(SiteAdjusted, ScoringEstimator):
         """Draw the eigenvalues and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(scree_of(self), ax)

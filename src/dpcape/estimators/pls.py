@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
 from dpcape.analyses.pls import PLS as DESCRIPTION
 from dpcape.charts import Bars
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.multiview import PAIR_TESTS, TwoViewEstimator, noise_level
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -156,7 +156,7 @@ class PLS(TwoViewEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the pairs."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"pls{index}" for index in range(len(self.covariances_))], dtype=object)
 
     def _result(self) -> Result:
@@ -195,5 +195,5 @@ class PLS(TwoViewEstimator):
         """Draw the covariances and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(self._bars(), ax)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.regression import PREDICTION
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.regression_result import forest_of, regression_result
 from dpcape.estimators.regression_rounds import Coefficients, FederatedRounds
 from dpcape.estimators.scaling import private_scaling, used_or_warned
@@ -210,5 +210,5 @@ class Regression(FederatedEstimator):
         """Draw the coefficients with their intervals."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(forest_of(self), ax)

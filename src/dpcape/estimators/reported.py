@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.charts import Weights
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.units import Units
 from dpcape.results import LARGEST, Estimates, Result, Section
 from dpcape.schema.schema import Schema
@@ -39,7 +39,7 @@ class Reported:
         Result
             The figures, with ``rows``, ``to_csv``, ``to_list``, ``to_text``, ``to_markdown`` and ``to_latex``.
         """
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         found = self._result()
         return replace(found, assumptions=(*found.assumptions, *self.assumptions_))
 
@@ -87,7 +87,7 @@ class Reported:
         """Return a paragraph on methods for a paper, with the guarantee in full."""
         from dpcape.report.methods import methods_text
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return methods_text(self)  # type: ignore[arg-type]  # every fitted estimator is one
 
     def unit_of(self, column: str) -> str:
@@ -106,7 +106,7 @@ class Reported:
     @property
     def units_(self) -> Units:
         """Original units of the prepared columns, of all views together."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return Units(self.schemas_in_, self.widths_in_)
 
     def _names(self, width: int, first: int = 0) -> list[str]:

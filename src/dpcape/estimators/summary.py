@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.summary import QUARTILES, SUMMARY, checked_quantiles, chosen_columns, n_bins_of, weights_of
@@ -16,6 +15,7 @@ from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.summary_figures import (
     Sized,
     cell_names,
@@ -293,7 +293,7 @@ class Summary(FederatedEstimator):
         return float(self.interval_[0, row, at]), float(self.interval_[1, row, at])
 
     def _place(self, variable: str, statistic: str, level: str, group: str) -> tuple[int, int]:
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         wanted = (variable, statistic, level)
         rows = [at for at, row in enumerate(self.rows_) if tuple(row) == wanted]
         groups = np.flatnonzero(self.groups_ == group)

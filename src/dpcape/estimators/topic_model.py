@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, sparray, spmatrix
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
@@ -19,6 +19,7 @@ from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.moment_decomposition import (
     LARGEST_FULL,
     Decomposition,
@@ -258,7 +259,7 @@ class TopicModel(ScoringEstimator):
         return joint
 
     def _checked_counts(self, counts: WordCounts) -> FloatArray | csr_array:
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         try:
             checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -284,7 +285,7 @@ class TopicModel(ScoringEstimator):
 
     def top_words(self, n_words: int = 10) -> list[list[tuple[str, float]]]:
         """Return the most probable words of each topic, with their probabilities."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         result = []
         for topic in self.topics_:
@@ -294,7 +295,7 @@ class TopicModel(ScoringEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the topics."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
     def _result(self) -> Result:
@@ -342,7 +343,7 @@ class TopicModel(ScoringEstimator):
         """Draw the strengths of the topics and the noise level."""
         from dpcape.report.drawing import draw
 
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         return draw(strength_section(self.strengths_, self.noise_level_, self.weights_).charts[0], ax)
 
 

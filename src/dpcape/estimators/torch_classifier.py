@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.torch_classifier import TORCH_CLASSIFIER
@@ -17,6 +16,7 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.class_labels import accuracy_of, classes_of
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.gradient_rounds import WEIGHT, descended, public_step
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -156,7 +156,7 @@ class TorchClassifier(FederatedEstimator):
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         chosen: AnyArray = self.classes_[np.argmax(self.decision_function(X), axis=1)]
         return chosen
 
@@ -166,7 +166,7 @@ class TorchClassifier(FederatedEstimator):
 
     def to_torch(self) -> torch.nn.Module:
         """Return the module with the fitted weights, in double precision and in evaluation mode."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         registered = module_of(self.module)
         if not isinstance(registered, TorchModule):
             raise InvalidParameter(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.factor_release.bundle import FORMAT, Bundle
 
 
@@ -31,7 +31,7 @@ def _numbers(table: dict[str, list[str]], prefix: str) -> FloatArray | None:
 def _required(table: dict[str, list[str]], prefix: str, name: str) -> FloatArray:
     values = _numbers(table, prefix)
     if values is None:
-        raise Failed(
+        raise DamagedFile(
             f"{name} has no columns {prefix}_1, {prefix}_2, ...", remedy="Ask the holder for the release again."
         )
     return values

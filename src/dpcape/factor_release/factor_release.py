@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.estimators.fitted import require_fitted
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
@@ -248,8 +249,7 @@ class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unt
         return subjects, subjects.response, self._calibration, self.recommended_
 
     def _checked_subjects(self) -> SubjectDraws:
-        if not hasattr(self, "_subjects"):
-            raise Failed("The model is not fitted", remedy="Call fit() first.")
+        require_fitted(self, "_subjects")
         return self._subjects
 
     def predict(self) -> FloatArray:

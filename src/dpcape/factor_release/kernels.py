@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter, MissingExtra
 
 FeaturePass = Callable[..., FloatArray]
 
@@ -89,9 +89,7 @@ def kernel_named(name: str) -> FeaturePass:
         raise InvalidParameter("kernel", 'be "auto", "numba" or "lapack"', repr(name), 'Use "auto".')
     installed = importlib.util.find_spec("numba") is not None
     if name == "numba" and not installed:
-        raise Failed(
-            "The package numba is not installed", remedy="Run: pip install 'dpcape[fast]', or use kernel=\"lapack\"."
-        )
+        raise MissingExtra('The package numba for kernel="numba"', "fast")
     if name == "lapack" or not installed:
         return feature_pass
     from dpcape.factor_release import compiled

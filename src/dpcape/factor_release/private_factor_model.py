@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, check_whole
@@ -15,6 +14,7 @@ from dpcape.analyses.private_factor_model import PRIVATE_FACTOR_MODEL
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.moment_sampler import sample_from_moment
 from dpcape.federation.allowance import Allowance
@@ -142,7 +142,7 @@ class PrivateFactorModel(FederatedEstimator):
 
     def predict_column(self, X: ArrayLike, column: int) -> FloatArray:
         """Predict one column from the others, for rows that have all columns but that one."""
-        check_is_fitted(self, "guarantee_")
+        require_fitted(self)
         check_whole("column", column, 0, self.loadings_.shape[1] - 1)
         others = np.delete(np.arange(self.loadings_.shape[1]), column)
         rows = np.asarray(X, dtype=np.float64)

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from dpcape.core.enclosed import Enclosure
-from dpcape.core.errors import Failed, InvalidMessage, InvalidParameter, ProtocolError
+from dpcape.core.errors import DamagedFile, Failed, InvalidMessage, InvalidParameter, ProtocolError
 from dpcape.core.files import sync_folder, write_private
 from dpcape.core.messages import Array, Request
 from dpcape.core.privacy.terms import Terms
@@ -107,7 +107,7 @@ class KeptReleases:
             opened: KeptAllowance = _unsealed(path, KeptAllowance)
             return opened
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise Failed(
+            raise DamagedFile(
                 f"The releases in {str(self.folder)!r} cannot be used",
                 f"{_ALLOWANCE} is damaged ({type(error).__name__})",
                 "Restore the folder from a backup, or start a new run with --again.",

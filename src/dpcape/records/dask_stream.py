@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from dpcape.core._version import __version__
-from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, ProtocolError
+from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
+from dpcape.core.lazy import extra_module
 from dpcape.records.arrow_stream import stream_columns
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe
@@ -200,9 +200,4 @@ def _cut(piece: Piece[Raw]) -> Raw:
 
 
 def _dask() -> ModuleType:
-    try:
-        return import_module("dask")
-    except ImportError as error:
-        raise Failed(
-            "The package dask for data on a cluster is not installed", remedy="Run: pip install 'dpcape[dask]'."
-        ) from error
+    return extra_module("dask", "The package dask for data on a cluster", "dask")

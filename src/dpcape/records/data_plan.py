@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import Failed, InvalidParameter, nearest_name
+from dpcape.core.errors import InvalidParameter, nearest_name
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
 from dpcape.records.typed_table import table
@@ -233,11 +233,8 @@ def selected(available: Sequence[str], columns: Columns, *, subject: str) -> tup
                 "Add a line with the names.",
             )
         near = nearest_name(absent[0], available)
-        raise Failed(
-            f"The column {absent[0]!r} is not in {subject}",
-            remedy=f"{near + ' ' if near else ''}Add it to the file, or correct its name, in a study in the [data] "
-            "table.",
-        )
+        remedy = f"{near} Add it to the file, or correct its name, in a study in the [data] table.".lstrip()
+        raise InvalidParameter(subject, f"have the column {absent[0]!r}", "none", remedy)
     return columns.names
 
 

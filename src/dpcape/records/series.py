@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.records.features import Features
 
 
@@ -63,10 +63,11 @@ def series_of(
     if n_features not in (None, pattern.n_features):
         raise InvalidParameter("n_features", "be the number of columns of every series", n_features)
     if by_subject and not pattern.names and all(part is not None and part.names for part in tables):
-        raise Failed(
-            "The names of the columns are missing for unit='subject', where the tables of subjects have names of "
-            "their own",
-            remedy="List the public ones as feature_names=[...].",
+        raise InvalidParameter(
+            "feature_names",
+            "be given for unit='subject' where the tables of subjects have names of their own",
+            "None",
+            "List the public ones as feature_names=[...].",
         )
     same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
     if len(same) < len(listed) and not lenient:
@@ -113,11 +114,11 @@ def columns_of(
         )
     stated = named if n_features is None else int(n_features)
     if stated is None and by_subject:
-        raise Failed(
-            "The public number of columns is missing for unit='subject', where neither feature_names nor a mask "
-            "states it",
-            remedy="Write n_features=..., from public knowledge such as an atlas, never from the series, which "
-            "another person might change.",
+        raise InvalidParameter(
+            "n_features",
+            "be given for unit='subject' where neither feature_names nor a mask states it",
+            "None",
+            "Take it from public knowledge such as an atlas, never from the series, which another person might change.",
         )
     return stated
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import Failed, InvalidParameter, UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts, TypedColumns
 from dpcape.records.features import KEPT_ENTRIES
 from dpcape.records.kinds import Records, checked_size
@@ -72,7 +72,7 @@ def table(
     """
     given = described(schema, columns)
     if given is None:
-        raise Failed("columns is missing: it describes the columns of the table", remedy="Write columns={...}.")
+        raise InvalidParameter("columns", "describe the columns of the table", "None", "Write columns={...}.")
     return TypedTable(raw_table(data, given), Schema.of(given).with_missing(missing))
 
 

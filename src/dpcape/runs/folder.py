@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.registry import ANY_PACKAGE
-from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DamagedFile, DpcapeError, Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.files import locked, sync_folder, write_text
 from dpcape.federation.kept_releases import KeptReleases
 from dpcape.runs.participants import Participant
@@ -329,8 +329,8 @@ def _participants_in(path: Path) -> dict[str, Participant]:
     return found
 
 
-def _damaged(path: Path, error: Exception) -> InvalidParameter:
-    return Failed(
+def _damaged(path: Path, error: Exception) -> DamagedFile:
+    return DamagedFile(
         f"{str(path)!r} cannot be read",
         f"it is missing or damaged ({type(error).__name__})",
         "Restore it from a backup; a result is rebuilt from the run's releases with: dpcape run --resume.",

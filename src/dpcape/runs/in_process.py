@@ -237,7 +237,7 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
             site = SiteFolder(folder).site_for(study, noise=noise, allowance=allowance, contributor=IN_THIS_PROCESS)
         except DpcapeError as error:
             # Several site folders may be in one process: name the one that refused.
-            raise type(error)(f"{name}: {error}") from error
+            raise error.at(name) from error
         site.ledger = LoggedLedger(site.ledger, run, name)
         return site
     if member.data is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.schema.schema import Schema
 
 _NAME, _TYPE, _CHOICES = "variable / field name", "field type", "choices, calculations, or slider labels"
@@ -68,7 +68,7 @@ def read_dictionary(path: str | Path) -> Proposal:
             lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
                       and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Failed(
+        raise DamagedFile(
             f"The data dictionary {str(path)!r} could not be read",
             "it is missing or not a CSV file in UTF-8",
             "Export it again.",

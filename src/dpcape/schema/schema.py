@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpcape.core.arrays import AnyArray, FloatArray, ForEachRow
-from dpcape.core.errors import Failed, InvalidParameter, nearest_name
+from dpcape.core.errors import DamagedFile, InvalidParameter, nearest_name
 from dpcape.core.facts import PublicEvent, PublicRange, PublicSchema
 from dpcape.schema.column import Column, check_finite, column_of, map_to_unit, middle_and_half
 from dpcape.schema.events import event_of
@@ -98,7 +98,7 @@ class Schema(SchemaTransformer):
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise Failed(
+            raise DamagedFile(
                 f"The schema file {str(path)!r} could not be read",
                 f"it is missing or not valid TOML ({error})",
                 "Correct it.",
@@ -230,10 +230,8 @@ class Schema(SchemaTransformer):
         absent = [column.name for column in self.columns if column.name not in where]
         if absent:
             near = nearest_name(absent[0], names)
-            raise Failed(
-                f"The column {absent[0]!r} of the schema is not in {subject}",
-                remedy=f"{near + ' ' if near else ''}Add the column, or take it out of the schema at every site.",
-            )
+            remedy = f"{near} Add the column, or take it out of the schema at every site.".lstrip()
+            raise InvalidParameter(subject, f"have the column {absent[0]!r} of the schema", "none", remedy)
         return [where[column.name] for column in self.columns]
 
     def apply(self, block: object, *, out: FloatArray | None = None) -> FloatArray:

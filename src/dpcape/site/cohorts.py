@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.core.errors import DpcapeError, Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, DpcapeError, InvalidParameter
 from dpcape.core.files import write_private
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.pages.numbers import round_up
@@ -74,7 +74,7 @@ class RowStore:
         except DpcapeError:
             raise
         except Exception as error:  # third-party readers may raise any exception
-            raise Failed(
+            raise DamagedFile(
                 "The data set was not registered",
                 f"{path.name!r} could not be read ({type(error).__name__})",
                 "Correct the file.",

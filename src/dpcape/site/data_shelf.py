@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name, write_private
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.site.folder_files import read_json
@@ -83,7 +83,7 @@ class DataShelf(ABC):
         ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
         where = Path(path).absolute()
         if not holds_files(where):
-            raise Failed(f"The data set {str(path)!r} does not exist", remedy="Correct the path.")
+            raise DamagedFile(f"The data set {str(path)!r} does not exist", remedy="Correct the path.")
         known, content = self.data_sets(), fingerprint(where)
         require_one_budget(known, self.state().ceilings, name, where, content)
         self._require_own_rows(name, known, where, content, accept_overlap)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused
+from dpcape.core.errors import DamagedFile, Failed, InvalidParameter, LedgerRefused
 from dpcape.core.secure_sum.identity import Identity
 
 
@@ -16,10 +16,9 @@ def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        message = f"{requirement}; got {str(path.parent)!r} ({type(error).__name__}). {remedy}"
-        raise InvalidParameter(message) from error
+        raise DamagedFile(f"{requirement}; got {str(path.parent)!r} ({type(error).__name__})", remedy=remedy) from error
     if not isinstance(content, dict):
-        raise Failed(f"{requirement}; got {str(path.parent)!r}", remedy=remedy)
+        raise DamagedFile(f"{requirement}; got {str(path.parent)!r}", remedy=remedy)
     return content
 
 

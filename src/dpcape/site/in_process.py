@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpcape.core.enclosed import IN_THIS_PROCESS
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.noise import NoiseSource, OsNoise
 from dpcape.core.privacy.ledger import Ledger
 from dpcape.core.protocols.dealt_noise import DEALER
@@ -116,15 +116,11 @@ def in_process(
 def _check_records(records: object) -> None:
     """Refuse anything but a mapping from names to records, and say how records are made."""
     if not isinstance(records, Mapping):
-        raise Failed(
-            f"in_process() needs a mapping from site name to records; got {type(records).__name__}",
-            remedy="Write in_process({'lyon': rows(X, bound=...)}).",
-        )
+        must, got = "be a mapping from site name to records", type(records).__name__
+        raise InvalidParameter("records", must, got, "Write in_process({'lyon': rows(X, bound=...)}).")
     if not records:
-        raise Failed(
-            "in_process() needs at least one site; got an empty mapping",
-            remedy="Write in_process({'lyon': rows(X, bound=...)}).",
-        )
+        must = "have at least one site"
+        raise InvalidParameter("records", must, "an empty mapping", "Write in_process({'lyon': rows(X, bound=...)}).")
     for name, held in records.items():
         if not isinstance(name, str) or not name:
             raise InvalidParameter("a site's name", "be text", repr(name), "Write {'lyon': ...}.")

@@ -7,7 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from dpcape.analyses.registry import needed_code, package_of
-from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DamagedFile, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.files import write_private
 from dpcape.study.other_packages import Describe
 from dpcape.study.study import Study
@@ -62,7 +62,7 @@ def _loaded(entry: Path, packages: Container[str], describe: Describe) -> Study:
     """Load a kept study, which must still be what was kept."""
     study = Study.load(entry / "study.toml", packages=packages, describe=describe)
     if study.digest() != entry.name:
-        raise Failed(
+        raise DamagedFile(
             f"The kept study in {entry} was refused",
             "it changed after the review",
             "Remove that folder and review the study file again.",

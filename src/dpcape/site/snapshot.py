@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dpcape.core.errors import Failed, InvalidParameter, nearest_name
+from dpcape.core.errors import DamagedFile, Failed, InvalidParameter, nearest_name
 from dpcape.site.reader_process import ReaderTask
 from dpcape.site.vault.sandbox import clean_environment
 
@@ -64,7 +64,7 @@ class SourceFile:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise Failed(
+            raise DamagedFile(
                 f"The source file {str(path)!r} could not be read", "it is missing or not valid TOML", "Correct it."
             ) from error
         source = content.get("source")
@@ -73,7 +73,8 @@ class SourceFile:
         for key in source:
             if key not in (*_REMOTE, *_QUERY):
                 near = nearest_name(key, (*_REMOTE, *_QUERY))
-                raise Failed(f"{key!r} is not a field of [source]", remedy=near or "Remove it.")
+                must = f"be {', '.join((*_REMOTE, *_QUERY))}"
+                raise InvalidParameter("fields of [source]", must, repr(key), near or "Remove it.")
         if ("url" in source) == ("query" in source):
             raise InvalidParameter("[source]", "have url or query", "both, or one is missing", "Write one of them.")
         return cls._of_url(source, path.parent) if "url" in source else cls._of_query(source, path.parent)
@@ -93,7 +94,7 @@ class SourceFile:
             raise InvalidParameter("most_megabytes of [source]", "be a whole number from 1", repr(most))
         token, authority = (_path(source, key, folder) for key in ("token_file", "ca_file"))
         if source.get("redcap", False) is True and token is None:
-            raise Failed("token_file of [source] is missing: REDCap's API needs one", remedy="Write token_file.")
+            raise InvalidParameter("token_file", "be given in [source] for REDCap's API", "none", "Write token_file.")
         return cls(
             url=str(source["url"]),
             redcap=source.get("redcap", False) is True,
@@ -178,7 +179,7 @@ def _keep(part: Path, target: Path) -> int:
     return size
 
 
-def _no_file() -> InvalidParameter:
+def _no_file() -> Failed:
     return Failed(
         "The snapshot failed", "the reader left no plain file of its own", "Nothing was copied. Look at the source."
     )

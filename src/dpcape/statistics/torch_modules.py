@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
+from dpcape.core.lazy import extra_module
 from dpcape.statistics.modules import NetworkModule, register_module
 
 if TYPE_CHECKING:
@@ -221,10 +221,4 @@ def _is_one_of(layer: torch.nn.Module, names: tuple[str, ...]) -> bool:
 
 
 def _torch() -> ModuleType:
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise Failed(
-            "TorchClassifier needs PyTorch, which is not installed",
-            remedy="Install it with: pip install 'dpcape[torch]'.",
-        ) from error
+    return extra_module("torch", "PyTorch, which TorchClassifier needs,", "torch")

@@ -48,7 +48,7 @@ def _precision(section: TomlTable, plan: Mapping[str, Any]) -> str:
     """Return the precision in which every site sums products of rows."""
     found = section.choice("precision", ("single", "double"))
     if plan["kind"] in ("documents", "table"):
-        section.fail("precision", f"left out for {plan['kind']}, which are always summed in double precision")
+        section.refuse("precision", f"for {plan['kind']}, which are always summed in double precision")
     for bound, columns in zip(plan["bounds"], plan["tables"], strict=True):
         section.within("precision", partial(is_single, found, False, bound, columns.n_columns))
     return found
@@ -72,14 +72,16 @@ def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
     """Refuse preparation that does not apply to records of this kind, instead of ignoring it silently."""
     if kind in ("documents", "subjects") and columns.ranges is not None:
         given = next(key for key in ("ranges", "schema", "columns") if key in section)
-        wanted = "a list of names" if given == "columns" else "left out"
-        section.fail(given, f"{wanted} for {kind}, whose numbers are not rescaled")
+        reason = f"for {kind}, whose numbers are not rescaled"
+        if given == "columns":
+            section.fail(given, f"a list of names {reason}")
+        section.refuse(given, reason)
     if kind == "table" and not isinstance(columns.ranges, Schema):
         section.fail("columns", "a table from name to range or levels, or a schema file, for records of kind table")
     if kind == "table" and "invalid" in section:
-        section.fail("invalid", "left out for a table, in which what cannot be read counts as missing")
+        section.refuse("invalid", "for a table, in which what cannot be read counts as missing")
     if kind == "documents" and columns.missing is not None:
-        section.fail("missing", "left out for documents, whose counts must be complete")
+        section.refuse("missing", "for documents, whose counts must be complete")
 
 
 def _view_names(section: TomlTable) -> list[str]:

@@ -32,6 +32,6 @@ def _check_dealer(section: TomlTable, protocol: Protocol, sites: Collection[str]
     if name in (*sites, *_RESERVED):
         section.fail("dealer", "a participant of its own, neither a site of the study nor the coordinator")
     if name and not on_engine:
-        section.fail("dealer", "left out without [federation]: noise is then dealt by the process that runs the study")
+        section.refuse("dealer", "without [federation]: noise is then dealt by the process that runs the study")
     if protocol.needs_dealer and on_engine and not name:
         section.fail("dealer", "the name of the participant that deals noise, since the study runs on an engine")

@@ -18,6 +18,7 @@ from dpcape.core.enclosed import (
     WAYS,
     Enclosure,
 )
+from dpcape.core.errors import InvalidParameter
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
 Describe: TypeAlias = Callable[[EntryPoint, str], Analysis]
@@ -33,11 +34,14 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
     if not isinstance(head, Mapping) or needed is None:
         return analyses(NO_PACKAGE)
     if package_of(needed) not in packages:
-        source.fail(
-            ("study", "analysis"),
-            f"{needed.name!r} is code of the package {package_of(needed)!r}, which is not allowed here. At a site, "
-            f"allow it with: dpcape site allow-analysis {package_of(needed)}.",
+        package = package_of(needed)
+        refused = InvalidParameter(
+            "analysis",
+            "be of dpcape, or of a package that is allowed here",
+            f"{needed.name!r} of the package {package!r}",
+            f"At a site, allow it with: dpcape site allow-analysis {package}.",
         )
+        raise source.located(("study", "analysis"), refused)
     named = str(head["analysis"])
     return ChainMap({named: (describe or loaded)(needed, named)}, analyses(NO_PACKAGE))  # type: ignore[arg-type]
 
@@ -46,11 +50,9 @@ def _refuse_one_process(source: TomlSource, named: object) -> None:
     """Refuse an analysis of dpcape that no site is served for."""
     found = own_analyses().get(named) if isinstance(named, str) else None
     if found is not None and not found.in_studies:
-        source.fail(
-            ("study", "analysis"),
-            f"{named!r} runs in one process only, so that no study can name it. Use {found.python} in Python on the "
-            "machine that holds the records.",
-        )
+        remedy = f"Use {found.python} in Python on the machine that holds the records."
+        refused = InvalidParameter("analysis", "be one that sites compute together", repr(named), remedy)
+        raise source.located(("study", "analysis"), refused)
 
 
 def read_enclosure(source: TomlSource, analysis: Analysis) -> Enclosure | None:
@@ -58,11 +60,8 @@ def read_enclosure(source: TomlSource, analysis: Analysis) -> Enclosure | None:
     section = TomlTable(source, ("package",), required=False)
     if analysis.package == "dpcape":
         if "package" in source.content:
-            source.fail(
-                ("package",),
-                "[package] must be left out for a study without code of other packages; got one. Remove it.",
-                at_key=True,
-            )
+            must = "be left out for a study without code of other packages"
+            raise source.located(("package",), InvalidParameter("[package]", must, "one", "Remove it."), at_key=True)
         return None
     way = section.choice("way", WAYS) if "way" in section else SAMPLED
     block = section.count("block", least=1, required=way == RECORD_BY_RECORD) or 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 # Fields of a study with a value that fits.
 _EXAMPLES = {
     "name": '"thickness-pca"',
@@ -27,39 +25,21 @@ _SENTENCES = {
     "minimum_sites": "Choose a number in these limits, or leave it out.",
     "dealer": "Name a participant of its own.",
 }
-_INSTRUCTION = re.compile(
-    r"(?:^|[.?!;:)] )(?:Add|Ask|Change|Check|Choose|Correct|Describe|Did you mean|Divide|Export|Give|Install|Keep|"
-    r"Leave|List|Lower|Make|Measure|Name|Pass|Put|Raise|Remove|Rename|Run|Save|See|Set|State|Take|To run|Use|Widen|"
-    r"Write)\b"
-)
 
 
-def instructs(message: str) -> bool:
-    """Tell whether a message says what to do."""
-    return _INSTRUCTION.search(message) is not None
-
-
-def remedy_for(field: str, requirement: str = "") -> str:
+def remedy_for(field: str) -> str:
     """Return what to do about a field that is wrong, where nothing better is known.
 
     Parameters
     ----------
     field : str
         Name of the field.
-    requirement : str
-        What it must be.
 
     Examples
     --------
     >>> remedy_for("delta")
     'Write for example delta = 1e-5.'
-    >>> remedy_for("ranges", "left out for documents")
-    'Remove ranges.'
     """
-    if requirement.startswith("left out"):
-        return f"Remove {field}."
-    if requirement.startswith("one of"):
-        return "Choose one of them."
     if field in _SENTENCES:
         return _SENTENCES[field]
     if field in _EXAMPLES:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name
 from dpcape.core.privacy.terms import check_weights
 from dpcape.core.protocols.dealt_noise import DEALER
@@ -58,7 +59,8 @@ def read_members(source: TomlSource) -> Mapping[str, StudySite]:
     sites = TomlTable(source, ("sites",))
     members = {name: _read_member(sites, name) for name in sites.names()}
     if len(members) > MAX_SITES:
-        source.fail(("sites",), f"a study must have at most {MAX_SITES} sites; got {len(members)}. Remove sites.")
+        many = InvalidParameter("a study", f"have at most {MAX_SITES} sites", len(members), "Remove sites.")
+        raise source.located(("sites",), many)
     weights = {name: member.weight for name, member in members.items() if member.weight is not None}
     if weights:
         names = tuple(sorted(members))
@@ -68,11 +70,9 @@ def read_members(source: TomlSource) -> Mapping[str, StudySite]:
 
 def _read_member(sites: TomlTable, name: str) -> StudySite:
     if not is_name(name) or name == DEALER:
-        sites.source.fail(
-            ("sites", name),
-            f"a site's name must be {NAME_RULE}, and not {DEALER!r}; got {name[:80]!r}. Rename the site.",
-            at_key=True,
-        )
+        must = f"be {NAME_RULE}, and not {DEALER!r}"
+        error = InvalidParameter("a site's name", must, repr(name[:80]), "Rename the site.")
+        raise sites.source.located(("sites", name), error, at_key=True)
     section = TomlTable(sites.source, ("sites", name), required=False)
     member = StudySite(
         data=_read_source(section),

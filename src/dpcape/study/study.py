@@ -176,8 +176,9 @@ class Study:
         spell_analysis(source.content)
         for key in source.content:
             if key not in TABLES:
-                message = f"the tables of a study must be {', '.join(TABLES)}; got {key!r}. Remove or rename it."
-                source.fail((key,), message, at_key=True)
+                must = f"be {', '.join(TABLES)}"
+                error = InvalidParameter("the tables of a study", must, repr(key), "Remove or rename it.")
+                raise source.located((key,), error, at_key=True)
         members = read_members(source)
         data_section = TomlTable(source, ("data",))
         data = read_data(data_section, where.parent)
@@ -328,7 +329,7 @@ class Study:
             check_delta(terms, accepted=self.accept_large_delta)
         except InvalidParameter as error:
             # Made of public numbers alone: the coordinator may read it.
-            raise ProtocolError(f"The allowance was refused: {error}") from error
+            raise InvalidMessage(*error.args).at("The allowance was refused") from error
         shares = self.shares(terms.n_records)
         # Shares may result from a numerical search, which rounds differently on other machines.
         close = (math.isclose(got, wanted, rel_tol=1e-6) for got, wanted in zip(terms.shares, shares, strict=False))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.parameters import REQUIRED, Parameter
+from dpcape.analyses.parameters import REQUIRED
 from dpcape.analyses.registry import own_analyses
 from dpcape.core.privacy.terms import check_epsilons
 from dpcape.study.sites import StudySite
@@ -28,7 +27,7 @@ def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mappi
     if not isinstance(accepted, bool | None):
         section.fail("accept_large_delta", "true or false", "Leave it out unless delta must be above 1/N.")
     head["accept_large_delta"] = accepted is True
-    values = {parameter.name: _given(section, parameter) for parameter in description.parameters}
+    values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
     given = {name: value for name, value in values.items() if value is not None}
     for parameter in description.parameters:
         name = parameter.name
@@ -49,18 +48,6 @@ def spell_analysis(content: Mapping[str, Any]) -> None:
     named = head.get("analysis") if isinstance(head, dict) else None
     if isinstance(head, dict) and isinstance(named, str) and named.replace("-", "_") in own_analyses():
         head["analysis"] = named.replace("-", "_")
-
-
-def _given(section: TomlTable, parameter: Parameter) -> object:
-    """Return the value of a parameter, also under its earlier name."""
-    if parameter.old and parameter.name not in section and parameter.old in section:
-        warnings.warn(
-            f"{parameter.old} is now called {parameter.name}; the old name will be removed. Write {parameter.name}.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return section.value(parameter.old)
-    return section.value(parameter.name)
 
 
 def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | dict[str, float]:

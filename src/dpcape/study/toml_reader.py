@@ -12,7 +12,7 @@ from typing import NoReturn, TypeGuard, TypeVar
 
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name
-from dpcape.study.remedies import instructs, remedy_for
+from dpcape.study.remedies import remedy_for
 from dpcape.study.toml_positions import Path as KeyPath
 from dpcape.study.toml_positions import positions
 
@@ -43,18 +43,16 @@ class TomlSource:
             ) from error
         self._keys, self._values = positions(text)
 
-    def fail(self, path: KeyPath, message: str, *, at_key: bool = False) -> NoReturn:
-        """Raise InvalidParameter for the value (or key) at ``path``, or for the nearest table that exists."""
-        raise self.error(path, message, at_key=at_key)
-
-    def error(self, path: KeyPath, message: str, *, at_key: bool = False) -> InvalidParameter:
-        """Return the error that :meth:`fail` raises."""
+    def located(
+        self, path: KeyPath, error: InvalidParameter, remedy: str = "", *, at_key: bool = False
+    ) -> InvalidParameter:
+        """Return an error with the position of the value (or key) at ``path``, or of the nearest table that exists."""
         first, second = (self._keys, self._values) if at_key else (self._values, self._keys)
         here = path
         while here and here not in first and here not in second:
             here = here[:-1]
         line, column = first.get(here) or second.get(here) or (1, 1)
-        return InvalidParameter(f"{self.name}, line {line}, column {column}: {message}")
+        return error.at(f"{self.name}, line {line}, column {column}", remedy)
 
 
 class TomlTable:
@@ -67,9 +65,12 @@ class TomlTable:
         for key in path:
             content = content.get(key, {}) if isinstance(content, dict) else None
         if not isinstance(content, dict):
-            source.fail(path, f"{self.title} must be a table; got {content!r}. Write [{'.'.join(map(str, path))}].")
+            raise source.located(
+                path, InvalidParameter(self.title, "be a table", repr(content), f"Write {self.title}.")
+            )
         if required and not content:
-            source.fail(path, f"{self.title} is missing. See docs/consortium.md for an example.")
+            missing = InvalidParameter(self.title, "be a table", "none", "See docs/consortium.md for an example.")
+            raise source.located(path, missing)
         self._content: dict[str, object] = content
 
     @property
@@ -93,15 +94,18 @@ class TomlTable:
     def fail(self, key: str, requirement: str, remedy: str = "") -> NoReturn:
         """Raise InvalidParameter for a field: what it must be, what it is, and the remedy."""
         if key in self._content:
-            got, field = f"got {self._content[key]!r}", key
+            got, field = repr(self._content[key]), key
         else:
             # Most often a missing field has a mistyped name.
             typed = difflib.get_close_matches(key, [name for name in self._content if name not in self._taken], n=1)
             field = typed[0] if typed else key
-            got = f"it is missing, but there is a field {field!r}" if typed else "it is missing"
-        text = f"{key} of {self.title} must be {requirement}; {_short(got)}."
-        remedy = remedy or remedy_for(key, requirement)
-        self.source.fail((*self.path, field), f"{text} {remedy}", at_key=field != key)
+            got = f"none, but there is a field {field!r}" if typed else "none"
+        error = InvalidParameter(f"{key} of {self.title}", f"be {requirement}", _short(got), remedy or remedy_for(key))
+        raise self.source.located((*self.path, field), error, at_key=field != key)
+
+    def refuse(self, key: str, reason: str) -> NoReturn:
+        """Raise InvalidParameter for a field that does not belong here; ``reason`` says where it does not."""
+        self.fail(key, f"left out {reason}", f"Remove {key}.")
 
     def value(self, key: str) -> object:
         """Return a field of any type."""
@@ -128,7 +132,7 @@ class TomlTable:
         """Return one of several words."""
         value = self.value(key)
         if value not in choices or not isinstance(value, str):
-            self.fail(key, f"one of {', '.join(choices)}", _nearest(value, choices))
+            self.fail(key, f"one of {', '.join(choices)}", _nearest(value, choices) or "Choose one of them.")
         return value
 
     def number(self, key: str, *, required: bool = True) -> float | None:
@@ -177,21 +181,18 @@ class TomlTable:
         for key in self._content:
             if key not in self._taken:
                 known = tuple(sorted(self._taken))
-                message = f"{key!r} is not a field of {self.title}; the fields are {', '.join(known)}."
-                hint = _nearest(key, known)
-                self.source.fail((*self.path, key), f"{message} {hint}".rstrip(), at_key=True)
+                must, remedy = f"be {', '.join(known)}", _nearest(key, known) or f"Remove {key}."
+                error = InvalidParameter(f"fields of {self.title}", must, repr(key), remedy)
+                raise self.source.located((*self.path, key), error, at_key=True)
 
     def within(self, key: str | None, build: Callable[[], _T]) -> _T:
         """Return ``build()``; an InvalidParameter it raises gets this table's position."""
         try:
             return build()
         except InvalidParameter as error:
-            # The first word of a message is its subject: point at the field of that name, if there is one.
-            subject = re.split(r"[^A-Za-z0-9_]", str(error), maxsplit=1)[0]
-            field = subject if subject in self._content else key
-            path = self.path if field is None else (*self.path, field)
-            remedy = "" if field is None or instructs(str(error)) else f" {remedy_for(field)}"
-            raise self.source.error(path, f"{error}{remedy}") from error
+            field = error.subject if error.subject in self._content else key
+            path, remedy = (self.path, "") if field is None else ((*self.path, field), remedy_for(field))
+            raise self.source.located(path, error, remedy) from error
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -265,7 +265,7 @@ class CarriedTransport(Transport):
             # A site may write anything.
             text = one_line(reply.text)
             self._status.site(site, "refused", text)
-            raise error_named(reply.error)(f"{site}: {text}")
+            raise error_named(reply.error)(text).at(site)
         return reply
 
     def _lose(self, site: str, why: str, *, for_good: bool) -> None:

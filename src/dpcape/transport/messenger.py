@@ -44,7 +44,7 @@ class SiteMessenger:
     def _reply(self, site: str, answer: bytes) -> FromSite:
         allowance, reply = decode_from_site(answer)
         if isinstance(reply, Refused):
-            raise error_named(reply.error)(f"{site}: {one_line(reply.text)}")
+            raise error_named(reply.error)(one_line(reply.text)).at(site)
         if allowance != self._allowance:
             raise ProtocolError(
                 f"The reply of {site} was refused", "it is for a different allowance", "Start a new run."

@@ -185,4 +185,4 @@ def _require_delta(delta: float) -> None:
 
 def _require(condition: bool, subject: str, requirement: str, value: float, remedy: str = "") -> None:
     if not condition:
-        raise InvalidParameter(f"{subject} must be {requirement}; got {value!r}. {remedy}".rstrip())
+        raise InvalidParameter(subject, f"be {requirement}", repr(value), remedy)

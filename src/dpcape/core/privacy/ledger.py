@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Protocol
 
-from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.privacy.gaussian import compose
 from dpcape.core.privacy.integer_gap import TAIL_EXPONENT
 from dpcape.core.privacy.terms import printed_epsilon
@@ -191,7 +191,7 @@ class Ledger:
         """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
         at = self.delta if delta is None else delta
         if at is None:
-            raise Failed("spent() needs a delta", "the ledger has no ceiling", "Write for example spent(1e-6).")
+            raise InvalidParameter("delta", "be given for a ledger without ceiling", "None", "Write spent(1e-6).")
         return spent_epsilon(self.charges, at, self.unit)
 
     def check(self, charge: Charge) -> None:

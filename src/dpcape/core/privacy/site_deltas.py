@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.gaussian import epsilon_of, mu_of
 from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, printed_epsilon, tail_reserve
 
@@ -33,7 +33,7 @@ def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, fl
     Pass both to an analysis: ``PCA(3, epsilon=epsilon, delta=delta)``.
     """
     if not pairs:
-        raise Failed("pairs is empty", remedy="Give an epsilon and a delta per site, such as {'lyon': (1.0, 1e-6)}.")
+        raise InvalidParameter("pairs", "have an epsilon and a delta per site", "none", "Write {'lyon': (1.0, 1e-6)}.")
     for site, (epsilon, delta) in pairs.items():
         if not epsilon > 0 or not 0 < delta < 1:
             raise InvalidParameter(

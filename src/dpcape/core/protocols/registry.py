@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 
-from dpcape.core.errors import Failed, InvalidMessage, InvalidParameter
+from dpcape.core.errors import InvalidMessage, InvalidParameter, nearest_name
 from dpcape.core.lazy import Lazily
 from dpcape.core.privacy.terms import ProtocolSettings
 from dpcape.core.protocols.names import PROTOCOL_NAMES
@@ -48,22 +47,21 @@ def make_protocol(name: str, **values: float | str | None) -> Protocol:
     Independent(minimum_sites=None)
     """
     if name not in PROTOCOLS:
-        text = f"protocol must be one of {', '.join(PROTOCOLS)}; got {name!r}."
-        raise InvalidParameter(f"{text} {_nearest(name, PROTOCOLS)}".rstrip())
+        must = f"be one of {', '.join(PROTOCOLS)}"
+        raise InvalidParameter("protocol", must, repr(name), nearest_name(name, PROTOCOLS))
     protocol = PROTOCOLS[name]
     own = [parameter.name for parameter in protocol.parameters]
     given = {key: value for key, value in values.items() if value is not None}
     for key in given:
         if key not in own and key not in parameters():
-            text = f"parameters of {name} must be {', '.join(own) or 'left out'}; got {key!r}."
-            raise InvalidParameter(f"{text} {_nearest(key, own)}".rstrip())
+            must = f"be {', '.join(own) or 'left out'}"
+            raise InvalidParameter(f"parameters of {name}", must, repr(key), nearest_name(key, own))
         if key in protocol.refused:
             raise InvalidParameter(key, f"be left out for {name}: {protocol.refused[key]}")
     for parameter in protocol.parameters:
         if parameter.required and parameter.name not in given:
-            raise Failed(
-                f"{name} needs {parameter.name}, which was not given", remedy=f"Write for example {parameter.name}=1."
-            )
+            must = f"be given for {name}"
+            raise InvalidParameter(parameter.name, must, "nothing", f"Write for example {parameter.name}=1.")
     return protocol(**{key: value for key, value in given.items() if key in own})
 
 
@@ -82,8 +80,3 @@ def from_settings(settings: ProtocolSettings) -> Protocol:
 def protocol_of(class_name: str) -> type[Protocol] | None:
     """Return the protocol class of this name, as guarantees state it, or None if there is none."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.__name__ == class_name), None)
-
-
-def _nearest(value: str, choices: Iterable[str]) -> str:
-    near = difflib.get_close_matches(value, list(choices), n=1)
-    return f"Did you mean {near[0]!r}?" if near else ""

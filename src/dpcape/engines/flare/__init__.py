@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcape.core.errors import Failed
+from dpcape.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from dpcape.study.study import Study
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run_study(study: Study, out: str | Path) -> None:
     """Run a study on the federation it names, in the run folder ``out``, with a live table of who is awaited."""
     if find_spec("nvflare") is None:
-        raise Failed("NVIDIA FLARE is not installed", remedy="Run: pip install 'dpcape[engine]'.")
+        raise MissingExtra("NVIDIA FLARE", "engine")
     from dpcape.engines.flare.live_table import live_table
     from dpcape.engines.flare.submit import compute
     from dpcape.runs.folder import RunFolder

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, Failed, InvalidParameter
 from dpcape.core.secure_sum.certificate_request import request_statement
 from dpcape.core.secure_sum.identity import KEY_BYTES, verify
 
@@ -49,7 +49,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             request = x509.load_pem_x509_csr(pem)
             public, signature = bytes.fromhex(self.public_key), bytes.fromhex(self.request_signature)
         except ValueError as error:
-            raise Failed(
+            raise DamagedFile(
                 f"The registration of {self.site!r} could not be read", remedy="Ask the site for it."
             ) from error
         names = [str(entry.value) for entry in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

@@ -90,7 +90,7 @@ def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, 
         if isinstance(step, Refusal):
             if step.when:
                 values = ", ".join(f"{name}: {written(value)}" for name, value in step.values.items())
-                paths.events.append(f"refuseStudy({json.dumps(step.text)}, {{ {values} }});")
+                paths.events.append(f"refuseStudy({json.dumps(str(step.error))}, {{ {values} }});")
                 return
             continue
         release = alternatives(step)[0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.records.data_plan import Columns, checked_shape
 
 SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}
@@ -79,9 +79,10 @@ class ArrayFile:
         if values.ndim == 3:
             parts = list(values)
         elif subject is None:
-            raise Failed(
-                f"{self._path.name} cannot be split by subject",
-                "subject is missing in [data]",
+            raise InvalidParameter(
+                "subject",
+                f"be given in [data] to split {self._path.name} by subject",
+                "none",
                 "Name the array of offsets at which subjects start, or store a (subject, time, feature) array.",
             )
         else:
@@ -109,7 +110,7 @@ def mapped_arrays(path: Path) -> dict[str, AnyArray]:
                 member.filename.removesuffix(".npy"): _member(path, archive, member) for member in archive.infolist()
             }
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise Failed(
+        raise DamagedFile(
             f"{path.name} could not be read",
             "it is not a NumPy file, or holds Python objects",
             "Save arrays of numbers or text with numpy.save or numpy.savez.",

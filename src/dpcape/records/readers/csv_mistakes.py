@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -91,9 +91,9 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
     )
 
 
-def malformed(path: Path, line: int) -> InvalidParameter:
+def malformed(path: Path, line: int) -> DamagedFile:
     """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
-    return Failed(
+    return DamagedFile(
         f"{path.name}, line {line}: the file could not be read",
         "it is not a CSV table",
         "Look for a quotation mark that is not closed, or export it again.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.records.data_plan import Columns, DataPlan, Holding, checked_shape
 from dpcape.records.readers.array_files import ArrayFile
 from dpcape.records.readers.bids import check_entities, is_bids, warn_of_absent
@@ -32,7 +32,7 @@ def open_file(path: str | Path | Source, plan: DataPlan) -> Holding:
     if where.is_dir() or _is_pattern(where):
         return SeriesFolder(where, plan)
     if not where.is_file():
-        raise Failed(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
+        raise DamagedFile(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
     if suffixes.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         return CsvFile(where)
     if suffixes.endswith((".parquet", ".pq")):
@@ -71,7 +71,7 @@ def _files_of(path: Path | Sequence[Path], pattern: str | None) -> list[Path]:
     if not isinstance(path, Path):
         absent = [file for file in path if not file.is_file()]
         if absent:
-            raise Failed(f"The data file {str(absent[0])!r} does not exist", remedy="Correct the path.")
+            raise DamagedFile(f"The data file {str(absent[0])!r} does not exist", remedy="Correct the path.")
         return list(path)
     if not path.is_dir() or pattern is None:
         return series_files(path, hidden=not path.is_dir())
@@ -98,7 +98,7 @@ class SeriesFolder:
         self._files = _files_of(path, plan.pattern)
         if not self._files:
             pattern = "" if plan.pattern is None else f", or the pattern {plan.pattern!r}"
-            raise Failed(f"No files of subjects were found in {str(path)!r}", remedy=f"Correct the path{pattern}.")
+            raise DamagedFile(f"No files of subjects were found in {str(path)!r}", remedy=f"Correct the path{pattern}.")
         if is_bids(self._files):
             check_entities(self._files)
             if isinstance(path, Path) and path.is_dir():
@@ -107,7 +107,7 @@ class SeriesFolder:
     def first(self) -> Holding:
         """Return the first file, whose columns all others must have too."""
         if self._files[0].name.lower().endswith(NIFTI):
-            raise Failed("NIfTI files need a public mask, which is missing", remedy="Write mask='mask.nii.gz'.")
+            raise InvalidParameter("mask", "be given for NIfTI files", "none", "Write mask='mask.nii.gz'.")
         return open_file(self._files[0], self._plan)
 
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
+from dpcape.core.lazy import extra_module
 
 
 def masked_series(path: Path, mask: Path | None) -> AnyArray:
     """Return (time points, voxels of the mask) of one volume; the mask's grid must be the volume's."""
     if mask is None:
-        raise Failed("NIfTI files cannot be read", "mask is missing in [data]", 'Write mask = "mask.nii.gz".')
+        raise InvalidParameter("mask", "be given in [data] for NIfTI files", "none", 'Write mask = "mask.nii.gz".')
     volume, (inside, affine) = _nibabel().load(path), _inside(mask)
     if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, affine, atol=1e-4):
         raise InvalidParameter(
@@ -31,7 +32,7 @@ def n_voxels(mask: Path) -> int:
     """Return the number of voxels of a mask."""
     count = int(np.count_nonzero(_inside(mask)[0]))
     if not count:
-        raise Failed(f"The mask {mask.name} is empty: every voxel is 0", remedy="Check the image.")
+        raise DamagedFile(f"The mask {mask.name} is empty: every voxel is 0", remedy="Check the image.")
     return count
 
 
@@ -51,7 +52,7 @@ def _inside(mask: Path) -> tuple[NDArray[np.bool_], FloatArray]:
         image = nibabel.load(mask)
         return np.asarray(image.dataobj) != 0, np.asarray(image.affine, dtype=np.float64)
     except (OSError, nibabel.filebasedimages.ImageFileError) as error:
-        raise Failed(
+        raise DamagedFile(
             f"The mask {mask.name} could not be read", "it is not a NIfTI image", "Correct the path."
         ) from error
 
@@ -64,10 +65,4 @@ def whole_series(path: Path) -> AnyArray:
 
 
 def _nibabel() -> ModuleType:
-    try:
-        import nibabel
-    except ImportError as error:
-        raise Failed(
-            "The package nibabel for brain images is not installed", remedy="Run: pip install 'dpcape[neuro]'."
-        ) from error
-    return nibabel
+    return extra_module("nibabel", "The package nibabel for brain images", "neuro")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -19,7 +18,8 @@ from urllib.parse import quote
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DamagedFile, Failed, InvalidParameter
+from dpcape.core.lazy import extra_module
 from dpcape.records.readers.tables import ColumnsInMemory
 from dpcape.records.sources import Source
 
@@ -142,7 +142,7 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
 def _existing(path: Path) -> Path:
     where = path.absolute()
     if not where.exists() and not any(where.parent.glob(where.name)):
-        raise Failed(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
+        raise DamagedFile(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
     return where
 
 
@@ -161,7 +161,7 @@ def _load(line: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, p
     try:
         line.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(where)])
     except errors as error:
-        raise Failed(
+        raise DamagedFile(
             f"{path.name} could not be read as the table {name!r},", _first_line(error), "Check the file."
         ) from error
 
@@ -228,7 +228,7 @@ def _not_one_select() -> InvalidParameter:
     )
 
 
-def _failed(error: Exception) -> InvalidParameter:
+def _failed(error: Exception) -> Failed:
     return Failed("The query failed", _first_line(error), "Correct it; it can read its own tables and nothing else.")
 
 
@@ -237,9 +237,4 @@ def _first_line(error: Exception) -> str:
 
 
 def _duckdb() -> ModuleType:
-    try:
-        return import_module("duckdb")
-    except ImportError as error:
-        raise Failed(
-            "The package duckdb for queries over files is not installed", remedy="Run: pip install 'dpcape[sql]'."
-        ) from error
+    return extra_module("duckdb", "The package duckdb for queries over files", "sql")

@@ -16,7 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from dpcape.core.arrays import AnyArray
-from dpcape.core.errors import Failed, InvalidParameter
+from dpcape.core.errors import DpcapeError, InvalidParameter
+from dpcape.core.lazy import extra_module
 from dpcape.records.data_plan import Columns, selected
 from dpcape.records.readers import csv_mistakes
 from dpcape.records.readers.columnar import csv_columns, large_set, parquet_columns, parquet_set, set_columns
@@ -57,9 +58,10 @@ class ByColumn(ABC):
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per subject; ``subject`` names the column that identifies subjects."""
         if subject is None:
-            raise Failed(
-                f"{self._path.name} cannot be split by subject",
-                "subject is missing in [data]",
+            raise InvalidParameter(
+                "subject",
+                f"be given in [data] to split {self._path.name} by subject",
+                "none",
                 "Name the column that identifies subjects, or keep one file per subject.",
             )
         owners = self.vector(subject, text=True)
@@ -108,7 +110,7 @@ class CsvFile(ByColumn):
         csv_mistakes.check_header(self._path, names, self._delimiter)
         return names
 
-    def _mistake(self, error: Exception, line: int) -> InvalidParameter:
+    def _mistake(self, error: Exception, line: int) -> DpcapeError:
         if not isinstance(error, UnicodeDecodeError):
             return csv_mistakes.malformed(self._path, line)
         if self._is_gzipped:
@@ -286,10 +288,4 @@ def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> 
 
 
 def _polars() -> ModuleType:
-    try:
-        import polars
-    except ImportError as error:
-        raise Failed(
-            "The package pyarrow for Parquet files is not installed", remedy="Run: pip install 'dpcape[parquet]'."
-        ) from error
-    return polars
+    return extra_module("polars", "The package pyarrow for Parquet files", "parquet")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed
 from dpcape.site.vault.accounts import Account
 from dpcape.site.vault.sandbox import clean_environment
 
@@ -107,7 +107,7 @@ def ask(question: Question, account: Account) -> SiteFacts:
         **options,
     )
     if done.returncode:
-        raise InvalidParameter(done.stderr.decode("utf-8", "replace").strip()[-1000:] or "The folder was not opened.")
+        raise Failed(done.stderr.decode("utf-8", "replace").strip()[-1000:] or "The folder was not opened.")
     return msgspec.json.decode(done.stdout, type=SiteFacts)
 
 
