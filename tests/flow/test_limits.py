@@ -12,7 +12,7 @@ import pytest
 from dpcape import PCA, Cape, Federation, Independent, Ledger, in_process, rows
 from dpcape.cli import main
 from dpcape.core import limits
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.statistics.fourth_moments import fourth_moment
 from dpcape.statistics.moments import second_moment
 
@@ -47,10 +47,10 @@ def test_short_memory_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPat
     line = in_process(held, ledgers=ledgers)
     federation = Federation(line, protocol=Independent())
     monkeypatch.setattr(limits, "free_memory", lambda: limits._RESERVED_BYTES + 1000)
-    with pytest.raises(InvalidParameter, match=r"the aggregator would need about .* Nothing was charged for it"):
+    with pytest.raises(Failed, match=r"the aggregator would need about .* Nothing was charged for it"):
         PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(federation)
     monkeypatch.setattr("dpcape.federation.allowance.check_aggregator", lambda *_: None)
-    with pytest.raises(InvalidParameter, match=r"a: The release .* the site would need about"):
+    with pytest.raises(Failed, match=r"a: The release .* the site would need about"):
         PCA(2, epsilon=1.0, delta=1e-5, center=False).fit(federation)
     assert all(not ledger.charges for ledger in ledgers.values())
     monkeypatch.undo()

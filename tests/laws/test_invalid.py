@@ -103,7 +103,7 @@ def test_replacing_a_person_changes_nothing_that_is_public(other: object) -> Non
         named.facts().shape_facts()
         == subjects([other] * 5, feature_names=list("abcd"), **options).facts().shape_facts()
     )
-    with pytest.raises(InvalidParameter, match=r"number of columns is missing for unit='subject'.*Write n_features="):
+    with pytest.raises(InvalidParameter, match=r"n_features must be given for unit='subject'.*public knowledge"):
         subjects(people, **options)
 
 
@@ -112,7 +112,7 @@ def test_names_in_the_tables_of_people_are_not_public_by_themselves() -> None:
     pandas = pytest.importorskip("pandas")
     options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9}
     people = [pandas.DataFrame({"a": [0.1], "b": [0.2]}), pandas.DataFrame({"a": [0.1], "c": [0.2]})]
-    with pytest.raises(InvalidParameter, match="names of the columns are missing for unit='subject'"):
+    with pytest.raises(InvalidParameter, match="feature_names must be given for unit='subject'"):
         subjects(people, n_features=2, **options)
     assert subjects(people, feature_names=["a", "b"], **options).facts().feature_names == ("a", "b")
 
@@ -122,7 +122,7 @@ def test_a_folder_with_a_file_per_person_says_nothing_of_the_columns(tmp_path: P
     options: dict[str, Any] = {"bound": 2.0, "unit": "subject", "rows_per_subject": 9}
     for number in range(3):
         np.save(tmp_path / f"s{number}.npy", np.ones((4, 2)))
-    with pytest.raises(InvalidParameter, match="number of columns is missing"):
+    with pytest.raises(InvalidParameter, match="n_features must be given"):
         subjects(tmp_path, **options)
     assert subjects(tmp_path, n_features=2, **options).facts().n_features == 2
 

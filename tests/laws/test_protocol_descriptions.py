@@ -185,7 +185,7 @@ def test_what_no_protocol_has_is_refused_with_the_nearest_name() -> None:
         make_protocol("cap", n_colluding=1)
     with pytest.raises(InvalidParameter, match=r"got 'n_coluding'\. Did you mean 'n_colluding'\?$"):
         make_protocol("cape", n_coluding=1)
-    with pytest.raises(InvalidParameter, match=r"^cape needs n_colluding, which was not given\. "):
+    with pytest.raises(InvalidParameter, match=r"^n_colluding must be given for cape; got nothing\. "):
         make_protocol("cape")
     with pytest.raises(InvalidParameter, match=r"^parameters of exact must be left out; got 'colours'"):
         make_protocol("exact", colours=2)

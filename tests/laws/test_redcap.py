@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from dpcape import Schema, table
 from dpcape.cli import main
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.schema.redcap import read_dictionary
 
 HEAD = (
@@ -78,7 +78,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "dictionary.csv").write_text(text)
     with pytest.raises(InvalidParameter, match=words):
         read_dictionary(tmp_path / "dictionary.csv")
-    with pytest.raises(InvalidParameter, match="could not be read"):
+    with pytest.raises(DamagedFile, match="could not be read"):
         read_dictionary(tmp_path / "nowhere.csv")
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError, InvalidParameter
 from dpcape.records import rows
 from dpcape.schema.column import Column, _code
 from dpcape.schema.schema import Schema
@@ -242,7 +242,7 @@ def test_bad_descriptions_and_values_are_refused_in_house_form_without_data(case
     ],
 )
 def test_bad_files_are_refused(toml_file, text):
-    with pytest.raises(InvalidParameter, match=r"(must .+; got|because) .+\. "):
+    with pytest.raises(DpcapeError, match=r"(must .+; got|because) .+\. "):
         Schema.from_toml(toml_file(text))
 
 

@@ -125,7 +125,7 @@ def test_rows_take_dates_too() -> None:
         ({"s": {"time": "days", "event": "died", "range": [0, 5], "occurred": 7}}, "must be one of its levels"),
         ({"s": {"time": "days", "event": "died", "range": [0, 5], "levels": [1]}}, "at least two values"),
         ([(0, 1)], "named columns"),
-        ({"weight": (0, 1)}, "is not in data"),
+        ({"weight": (0, 1)}, "must have the column 'weight'"),
     ],
 )
 def test_columns_that_cannot_be_used_are_refused_in_words(columns: Any, words: str) -> None:

@@ -36,7 +36,7 @@ from dpcape.analyses.registry import variants
 from dpcape.analyses.release import AT_MOST, RELATIVE
 from dpcape.analyses.release import EXACT as EXACT_SCALES
 from dpcape.cli import main
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.core.privacy.ledger import Ledger
 from dpcape.planning.consortium import Consortium as Setting
 from dpcape.planning.declared import Declared
@@ -227,7 +227,7 @@ def test_both_designs_are_named_where_the_first_result_chooses() -> None:
 def test_no_error_is_expected_of_as_many_components_as_noise_leaves() -> None:
     plan = federation("rows").plan(PCA("auto", **PRIVACY, center=False))
     assert plan.expected_error is None
-    with pytest.raises(InvalidParameter, match="formula"):
+    with pytest.raises(Failed, match="formula"):
         plan.smallest_epsilon(0.1)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, save_npz
 
 from dpcape.cli import main
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError, InvalidParameter
 from dpcape.records.readers.row_fingerprints import overlap, row_fingerprints
 from dpcape.site.cohorts import LARGEST_OVERLAP
 from dpcape.site.folder import SiteFolder
@@ -261,6 +261,6 @@ def test_fingerprints_are_keyed_and_private(place: SiteFolder, tmp_path: Path) -
 )
 def test_a_file_that_cannot_be_read_is_refused(place: SiteFolder, tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidParameter, match=r"must be|could not be read"):
+    with pytest.raises(DpcapeError, match=r"must be|could not be read"):
         add(place, "cohort", tmp_path / name)
     assert place.data_sets() == {}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dpcape import PCA, Cape, Federation, Mean
-from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DamagedFile, DpcapeError, Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.messages import Described, Refused, decode_from_site
 from dpcape.core.privacy.calibration import plan_release
 from dpcape.site.chain_head import Head, HeadCopy
@@ -215,7 +215,7 @@ def test_one_data_set_has_one_budget(consortium: Consortium, tmp_path: Path) -> 
     for path in (tmp_path / "lyon.csv", tmp_path / "copy.csv"):
         with pytest.raises(InvalidParameter, match="must have one budget"):
             place.add_data("fresh", path, epsilon=9.0, delta=1e-5)
-    with pytest.raises(InvalidParameter, match="Correct the path"):
+    with pytest.raises(DamagedFile, match="Correct the path"):
         place.add_data("none", tmp_path / "nowhere.csv", epsilon=1.0, delta=1e-5)
 
 
@@ -251,7 +251,7 @@ def test_a_meaningless_ceiling_registers_nothing(consortium: Consortium, tmp_pat
     with pytest.raises(InvalidParameter, match="positive finite epsilon"):
         place.add_data("cohort", tmp_path / "lyon.csv", epsilon=-1.0, delta=1e-5)
     assert place.data_sets() == {}
-    with pytest.raises(InvalidParameter, match="dpcape site add"):
+    with pytest.raises(Failed, match="dpcape site add"):
         review_text(place, consortium.study)
 
 
@@ -260,14 +260,14 @@ def test_a_data_set_without_a_ceiling_is_neither_reviewed_nor_approved(consortiu
     place = SiteFolder.create(tmp_path / "new", name="lyon")
     (place.path / "data.json").write_text('{"cohort": {"path": "/nowhere", "content": ""}}')
     for decide in (partial(review_text, place), place.approve):
-        with pytest.raises(InvalidParameter, match="Set it: dpcape site budget"):
+        with pytest.raises(Failed, match="Set it: dpcape site budget"):
             decide(consortium.study)
 
 
 def test_a_new_site_never_writes_over_the_keys_of_another(consortium: Consortium, tmp_path: Path) -> None:
     place = consortium.sites["lyon"]
     before = (place.keys / "identity.key").read_bytes()
-    with pytest.raises(InvalidParameter, match="another --keys"):
+    with pytest.raises(Failed, match="another --keys"):
         SiteFolder.create(tmp_path / "other", name="other", keys=place.keys)
     assert (place.keys / "identity.key").read_bytes() == before
     assert not (tmp_path / "other").exists()
@@ -330,7 +330,7 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
     for attempt in (restored.pinned, restored.state, lambda: restored.site_for(consortium.study)):
         with pytest.raises(LedgerRefused, match="A restored backup may hide spending"):
             attempt()
-    with pytest.raises(InvalidParameter, match="reason"):
+    with pytest.raises(Failed, match="reason"):
         restored.accept_head(reason=" ", lost={})
     with pytest.raises(InvalidParameter, match="data set must be one of"):
         restored.accept_head(reason="disk failed", lost={"nothing": (1.0, 1e-5)})
@@ -342,7 +342,7 @@ def test_a_restored_ledger_stops_the_site_until_the_steward_accepts(consortium: 
     restored.approve(consortium.study)
     with pytest.raises(LedgerRefused, match="would exceed the ceiling"):
         restored.site_for(consortium.study)
-    with pytest.raises(InvalidParameter, match="nothing to accept"):
+    with pytest.raises(Failed, match="nothing to accept"):
         restored.accept_head(reason="again", lost={})
 
 
@@ -421,7 +421,7 @@ def test_a_kept_study_that_was_changed_is_not_taken_for_the_reviewed_one(consort
     place = consortium.sites["lyon"]
     kept = place.path / "studies" / place.keep(consortium.study) / "study.toml"
     kept.write_text(kept.read_text(encoding="utf-8").replace("epsilon = 1.0", "epsilon = 1.1"), encoding="utf-8")
-    with pytest.raises(InvalidParameter, match="changed after the review"):
+    with pytest.raises(DamagedFile, match="changed after the review"):
         place.study("thickness")
 
 

@@ -30,7 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from dpcape import rows
 from dpcape.cli import main
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter
 from dpcape.site.reader_process import ReaderTask
 from dpcape.site.snapshot import SourceFile, snapshot
 from dpcape.site.vault.landlock import abi
@@ -156,7 +156,7 @@ def test_redcap_is_asked_for_raw_records(tmp_path: Path, port: int) -> None:
 def test_what_the_host_must_not_do(tmp_path: Path, port: int, change: tuple[str, str], words: str) -> None:
     text = f'url = "https://127.0.0.1:{port}/table.csv"\nca_file = "ca.pem"\nmost_megabytes = 1'
     source = SourceFile.load(source_file(tmp_path, text.replace(*change)))
-    with pytest.raises(InvalidParameter, match=words):
+    with pytest.raises(Failed, match=words):
         snapshot(source, tmp_path / "copy.csv")
     assert not (tmp_path / "copy.csv").exists()
     assert not list(tmp_path.glob(".snapshot-*"))
@@ -186,7 +186,7 @@ def test_a_query_over_files_runs_in_the_reader(tmp_path: Path) -> None:
     snapshot(SourceFile.load(source), tmp_path / "copy.csv")
     assert (tmp_path / "copy.csv").read_text().split() == ["age", "44", "51"]
     stealing = source_file(tmp_path, 'query = "SELECT * FROM read_csv(\'/etc/passwd\')"\ntables = { v = "visits.csv" }')
-    with pytest.raises(InvalidParameter, match="The query failed"):
+    with pytest.raises(Failed, match="The query failed"):
         snapshot(SourceFile.load(stealing), tmp_path / "other.csv")
 
 
@@ -286,15 +286,15 @@ def test_a_query_runs_after_the_reader_is_confined(tmp_path: Path, how: str, rea
         ('url = "http://host/x.csv"', "must be https"),
         ('url = "https://me:pw@host/x.csv"', "without a user name"),
         ('url = "https://host/x.csv"\nquery = "SELECT 1"', "must have url or query"),
-        ('url = "https://host/api/"\nredcap = true', "token_file of .source. is missing"),
-        ('url = "https://host/x.csv"\ntoken = "x"', "'token' is not a field of .source."),
+        ('url = "https://host/api/"\nredcap = true', "token_file must be given in .source."),
+        ('url = "https://host/x.csv"\ntoken = "x"', "fields of .source. must be .*; got 'token'"),
         ('url = "https://host/x.csv"\nca_file = "nowhere.pem"', "an existing file"),
         ('query = "SELECT 1"', "tables or database"),
         ('url = "https://host/x.csv"\nmost_megabytes = 0', "a whole number from 1"),
     ],
 )
 def test_mistakes_in_a_source_file(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
+    with pytest.raises(DpcapeError, match=words):
         SourceFile.load(source_file(tmp_path, text))
 
 
@@ -315,7 +315,7 @@ def test_a_link_in_place_of_the_copy_is_not_followed(
     (tmp_path / "people.csv").write_text(TABLE)
     monkeypatch.setattr("dpcape.site.snapshot._read_in_process", lambda task: make(secret, Path(task.out)))
     source = SourceFile(query="SELECT * FROM people", tables={"people": tmp_path / "people.csv"})
-    with pytest.raises(InvalidParameter, match="no plain file"):
+    with pytest.raises(Failed, match="no plain file"):
         snapshot(source, tmp_path / "copy.csv")
     assert secret.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["identity.key", "people.csv"]

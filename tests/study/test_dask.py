@@ -190,7 +190,7 @@ def test_what_is_no_table_of_dask_is_refused_in_words() -> None:
         views(array, da.from_array(X, chunks=(500, D)), bounds=(1.0, 1.0))
     with pytest.raises(InvalidParameter, match="array of rows or a table"):
         rows(da.zeros(5), bound=1.0)
-    with pytest.raises(InvalidParameter, match="not in the stream"):
+    with pytest.raises(InvalidParameter, match="the stream must have the column"):
         rows(parts, ranges={"wieght": (0, 1)})
     with pytest.raises(InvalidParameter, match="y must be an array of Dask"):
         labelled(array, "y", bound=1.0, response=(0, 1))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcape import rows
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DamagedFile, DpcapeError, InvalidParameter
 from dpcape.records.kinds import Records
 from dpcape.records.readers.array_files import mapped_arrays
 from dpcape.study.study import Study
@@ -220,7 +220,7 @@ def test_bad_files_are_refused_without_a_word_of_their_content(
     tmp_path: Path, name: str, text: str, words: str
 ) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidParameter) as caught:
+    with pytest.raises(DpcapeError) as caught:
         study_of(f'{NAMED}\ninvalid = "refuse"', tmp_path).records_for("lyon", tmp_path / name)
     assert words in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -228,7 +228,7 @@ def test_bad_files_are_refused_without_a_word_of_their_content(
 
 def test_files_and_sites_that_do_not_exist(tmp_path: Path) -> None:
     study = study_of(NAMED, tmp_path)
-    with pytest.raises(InvalidParameter, match="Correct the path"):
+    with pytest.raises(DamagedFile, match="Correct the path"):
         study.records_for("lyon", tmp_path / "nowhere.csv")
     with pytest.raises(InvalidParameter, match="must be one of lima, lyon, oslo"):
         study.records_for("rome", tmp_path / "x.csv")

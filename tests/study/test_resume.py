@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import dpcape.core.files
 from dpcape import PCA, Federation, Independent, JointICA, KMeans, Ledger, Replay, SecureSum, in_process, rows, subjects
 from dpcape.cli import main
-from dpcape.core.errors import DpcapeError, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter, LedgerRefused, ReleaseLost, UtilityWarning
 from dpcape.core.messages import Reopen, decode_from_site, encode
 from dpcape.core.privacy.unit import Unit
 from dpcape.core.site import Site
@@ -107,7 +107,7 @@ def test_every_release_is_on_disk_and_rebuilds_the_result(tmp_path: Path) -> Non
         KMeans.from_releases(run.path / "releases", n_clusters=3, n_iter=4)
     with pytest.raises(DpcapeError, match="of something else than the analysis"):
         KMeans.from_releases(run.path / "releases", n_clusters=2, n_iter=3)
-    with pytest.raises(InvalidParameter, match="holds no kept releases"):
+    with pytest.raises(Failed, match="holds no kept releases"):
         KMeans.from_releases(tmp_path / "nowhere", n_clusters=3, n_iter=3)
 
 
@@ -361,7 +361,7 @@ def test_a_full_disk_is_noticed_before_the_charge(tmp_path: Path, monkeypatch: p
     study = study_in(tmp_path, guarded=True)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(InvalidParameter, match=r"not begun because the disk .* has 0 MB left and 33 MB may be needed"):
+    with pytest.raises(Failed, match=r"not begun because the disk .* has 0 MB left and 33 MB may be needed"):
         run_in_process(study, tmp_path / "run")
     assert charges(tmp_path) == [0, 0, 0]
     monkeypatch.undo()

@@ -18,7 +18,7 @@ import dpcape.runs.page
 from dpcape import PCA, Cape, Federation, Replay, in_process, rows
 from dpcape.analyses.registry import analyses
 from dpcape.cli import main
-from dpcape.core.errors import DpcapeWarning, InvalidParameter, LedgerRefused, ProtocolError
+from dpcape.core.errors import DpcapeWarning, Failed, InvalidParameter, LedgerRefused, ProtocolError
 from dpcape.core.privacy.calibration import plan_release
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.planning.outline import outline
@@ -160,16 +160,16 @@ def test_two_processes_cannot_share_a_folder(study: Study, tmp_path: Path, monke
 def test_a_folder_belongs_to_one_study(study: Study, tmp_path: Path) -> None:
     run_in_process(study, tmp_path / "run")
     other = Study.parse(study.text.replace("2.0", "1.5"), path=tmp_path / "study.toml")
-    with pytest.raises(InvalidParameter, match="Choose another folder"):
+    with pytest.raises(Failed, match="Choose another folder"):
         run_in_process(other, tmp_path / "run")
-    with pytest.raises(InvalidParameter, match="Choose another folder"):
+    with pytest.raises(Failed, match="Choose another folder"):
         run_in_process(study, tmp_path / "run", rehearse=True)
     with pytest.raises(InvalidParameter, match=r"must hold log\.jsonl"):
         RunFolder(tmp_path)
 
 
 def test_a_site_without_data_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match=r"'lima'.*Write data = "):
+    with pytest.raises(Failed, match=r"'lima'.*Write data = "):
         run_in_process(Study.parse(text_of("pca"), path=tmp_path / "study.toml"), tmp_path / "run")
 
 

@@ -119,7 +119,7 @@ def test_a_study_that_fails_before_any_site_is_asked_is_not_charged(job: Job, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(KeptReleases, "require_space", fails)
-        assert job.run() == "no space"
+        assert job.run() == "no space."
     assert not job.may_be_charged
     assert charges(job.path) == [0, 0, 0]
 

@@ -243,7 +243,7 @@ class RunFolder:
         """Return records, identity and ledger head of each site; from the guarantee if the run left nothing else."""
         path = self.path / "participants.json"
         if path.is_file():
-            with suppress(InvalidParameter):
+            with suppress(DamagedFile):
                 found = _participants_in(path)
                 # A site that was not there at the start is neither in the file nor in the guarantee.
                 if set(found) == set(self.model().guarantee_.sites):

@@ -113,8 +113,6 @@ def ask(question: Question, account: Account) -> SiteFacts:
 
 def main() -> None:
     """Answer the question on standard input."""
-    from dpcape.core.errors import DpcapeError
-
     os.umask(0o077)
     try:
         facts = facts_of(msgspec.json.decode(sys.stdin.buffer.read(), type=Question))
