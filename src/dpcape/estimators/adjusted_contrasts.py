@@ -23,11 +23,11 @@ from dpcape.postprocessing.adjusted_contrasts import (
     Residualiser,
     Slopes,
     false_discovery_rates,
-    normal_quantile,
     refined_deviations,
     residualiser_of,
     slopes_of,
 )
+from dpcape.postprocessing.normal import normal_quantile
 from dpcape.postprocessing.ratio_intervals import (
     of_deviation,
     of_divisor,

@@ -21,9 +21,9 @@ from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.reported import CENSORING
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.postprocessing.adjusted_contrasts import normal_quantile
 from dpcape.postprocessing.hazard_rounds import Round, further_of
 from dpcape.postprocessing.hazards import LEAST_GRAIN, Baseline, Standard, baseline_of, limit_of, standard_of
+from dpcape.postprocessing.normal import normal_quantile
 from dpcape.postprocessing.verdicts import of_coefficients
 from dpcape.results import LOG, SAMPLING_AND_NOISE, Estimates, Result, Section
 from dpcape.statistics.cells import CATEGORY, decoding_of_times

@@ -19,7 +19,7 @@ from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.postprocessing.adjusted_contrasts import normal_quantile
+from dpcape.postprocessing.normal import normal_quantile
 from dpcape.postprocessing.random_effects import (
     RandomEffects,
     SiteValues,

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from dpcape.core.arrays import FloatArray
 from dpcape.statistics.adjusted_products import (
@@ -364,11 +364,6 @@ def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float
     # mid-range.
     of_number = np.abs(fitted.centre**2 - found**2) * fitted.n_error
     return found, np.hypot(error, of_number / (2 * found**2))
-
-
-def normal_quantile(confidence: float) -> float:
-    """Return the half-width of an interval in standard errors."""
-    return -float(ndtri((1 - confidence) / 2))
 
 
 def false_discovery_rates(p_values: FloatArray) -> FloatArray:
