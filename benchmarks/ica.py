@@ -20,8 +20,8 @@ from timing import cpu_times, show
 from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
 from dpcape.core.statistic import BLOCK_ROWS
 from dpcape.datasets import sources
+from dpcape.estimators.ica.rotation import rotate
 from dpcape.metrics import gain_index
-from dpcape.postprocessing.ica_rotation import rotate
 from dpcape.statistics.fourth_moments import fourth_moment
 from dpcape.statistics.infomax_scores import GhostStep
 

@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 
 from dpcape import Cape, Federation, Independent, MassUnivariate, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.adjusted_contrasts import false_discovery_rates
+from dpcape.estimators.contrasts.residualiser import false_discovery_rates
 
 Vector = NDArray[np.float64]
 DELTA = 1e-5

@@ -16,8 +16,8 @@ from run import DELTA, PROTOCOLS
 
 from dpcape import Federation, JointICA, Replay, in_process, subjects
 from dpcape.core.errors import UtilityWarning
+from dpcape.estimators.ica.bases import cosine_basis
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing.ica_bases import cosine_basis
 from dpcape.report.map_plots import matched_maps, plot_maps
 
 GIFT = Path(__file__).resolve().parents[3] / "shared" / "data" / "gift_lowres_fmri_6sub.npz"

@@ -19,8 +19,8 @@ import numpy as np
 from dpcape import Cape, Exact, Federation, Independent, JointICA, Replay, in_process, subjects
 from dpcape.core.errors import UtilityWarning
 from dpcape.datasets import SimulatedFmri, simulated_fmri
+from dpcape.estimators.ica.bases import cosine_basis
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing.ica_bases import cosine_basis
 
 DELTA = 1e-5
 ABIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "abide_cc200_timeseries.npz"

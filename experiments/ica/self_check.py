@@ -9,8 +9,8 @@ import argparse
 
 import numpy as np
 
-from dpcape.estimators.joint_ica_stages import starts
-from dpcape.postprocessing.ica_rotation import rotate, tensor_values
+from dpcape.estimators.ica.rotation import rotate, tensor_values
+from dpcape.estimators.ica.stages import starts
 from dpcape.statistics.packing import packed_size4
 
 

@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 from dpcape.analyses.regression import LOGISTIC_SHARES, MOST_SPREAD_NOISE, SPREAD_SHARE
 from dpcape.core.privacy.gaussian import mu_of
-from dpcape.estimators.regression_rounds import Asked, linear_inference, weights_of
-from dpcape.estimators.score_rounds import logistic_inference
+from dpcape.estimators.linear.regression_rounds import Asked, linear_inference, weights_of
+from dpcape.estimators.linear.score_rounds import logistic_inference
 from dpcape.statistics.regression_rounds import SPREAD_CLIP
 
 FILE = Path(__file__).with_name("intervals.json")

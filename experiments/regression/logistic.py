@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpcape.analyses import regression as settings
 from dpcape.core.privacy.gaussian import mu_of
-from dpcape.estimators import regression_rounds as solver
+from dpcape.estimators.linear import regression_rounds as solver
 
 Vector = NDArray[np.float64]
 N_ITER = 24

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpcape import Federation, Independent, LinearRegression, Replay, in_process, labelled
 from dpcape.analyses import regression as description
-from dpcape.estimators import regression_rounds
+from dpcape.estimators.linear import regression_rounds
 from dpcape.metrics import squared_loss
 
 Vector = NDArray[np.float64]

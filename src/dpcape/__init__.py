@@ -28,27 +28,27 @@ _WHERE = {
         "core.privacy.ledger": "Ledger",
         "estimators.mean": "Mean",
         "estimators.pca": "PCA",
-        "estimators.polynomial_loss": "PolynomialLoss",
-        "estimators.joint_ica": "JointICA",
-        "estimators.generalized_linear_model": "GeneralizedLinearModel",
-        "estimators.kmeans": "KMeans",
-        "estimators.cox": "Cox",
-        "estimators.kaplan_meier": "KaplanMeier",
-        "estimators.log_rank": "LogRank",
-        "estimators.network_classifier": "NetworkClassifier",
-        "estimators.logistic_regression": "LogisticRegression",
-        "estimators.linear_regression": "LinearRegression",
-        "estimators.cca": "CCA",
-        "estimators.multi_cca": "MultiCCA",
-        "estimators.pls": "PLS",
-        "estimators.correlation": "Correlation",
-        "estimators.mixture_model": "MixtureModel",
-        "estimators.contrasts": "GroupContrast MassUnivariate",
-        "estimators.harmonise": "Harmonise",
-        "estimators.heterogeneity": "Heterogeneity",
+        "estimators.linear.polynomial_loss": "PolynomialLoss",
+        "estimators.ica.joint_ica": "JointICA",
+        "estimators.linear.generalized_linear_model": "GeneralizedLinearModel",
+        "estimators.clusters.kmeans": "KMeans",
+        "estimators.survival.cox": "Cox",
+        "estimators.survival.kaplan_meier": "KaplanMeier",
+        "estimators.survival.log_rank": "LogRank",
+        "estimators.networks.network_classifier": "NetworkClassifier",
+        "estimators.linear.logistic_regression": "LogisticRegression",
+        "estimators.linear.linear_regression": "LinearRegression",
+        "estimators.views.cca": "CCA",
+        "estimators.views.multi_cca": "MultiCCA",
+        "estimators.views.pls": "PLS",
+        "estimators.views.correlation": "Correlation",
+        "estimators.clusters.mixture_model": "MixtureModel",
+        "estimators.contrasts.contrasts": "GroupContrast MassUnivariate",
+        "estimators.sites.harmonise": "Harmonise",
+        "estimators.sites.heterogeneity": "Heterogeneity",
         "estimators.summary": "Summary",
         "estimators.topic_model": "TopicModel",
-        "estimators.torch_classifier": "TorchClassifier",
+        "estimators.networks.torch_classifier": "TorchClassifier",
     }.items()
     for name in names.split()
 }
@@ -62,30 +62,30 @@ if TYPE_CHECKING:
     from dpcape.core.protocols.exact import Exact as Exact
     from dpcape.core.protocols.independent import Independent as Independent
     from dpcape.core.protocols.secure_sum import SecureSum as SecureSum
-    from dpcape.estimators.cca import CCA as CCA
-    from dpcape.estimators.contrasts import GroupContrast as GroupContrast
-    from dpcape.estimators.contrasts import MassUnivariate as MassUnivariate
-    from dpcape.estimators.correlation import Correlation as Correlation
-    from dpcape.estimators.cox import Cox as Cox
-    from dpcape.estimators.generalized_linear_model import GeneralizedLinearModel as GeneralizedLinearModel
-    from dpcape.estimators.harmonise import Harmonise as Harmonise
-    from dpcape.estimators.heterogeneity import Heterogeneity as Heterogeneity
-    from dpcape.estimators.joint_ica import JointICA as JointICA
-    from dpcape.estimators.kaplan_meier import KaplanMeier as KaplanMeier
-    from dpcape.estimators.kmeans import KMeans as KMeans
-    from dpcape.estimators.linear_regression import LinearRegression as LinearRegression
-    from dpcape.estimators.log_rank import LogRank as LogRank
-    from dpcape.estimators.logistic_regression import LogisticRegression as LogisticRegression
+    from dpcape.estimators.clusters.kmeans import KMeans as KMeans
+    from dpcape.estimators.clusters.mixture_model import MixtureModel as MixtureModel
+    from dpcape.estimators.contrasts.contrasts import GroupContrast as GroupContrast
+    from dpcape.estimators.contrasts.contrasts import MassUnivariate as MassUnivariate
+    from dpcape.estimators.ica.joint_ica import JointICA as JointICA
+    from dpcape.estimators.linear.generalized_linear_model import GeneralizedLinearModel as GeneralizedLinearModel
+    from dpcape.estimators.linear.linear_regression import LinearRegression as LinearRegression
+    from dpcape.estimators.linear.logistic_regression import LogisticRegression as LogisticRegression
+    from dpcape.estimators.linear.polynomial_loss import PolynomialLoss as PolynomialLoss
     from dpcape.estimators.mean import Mean as Mean
-    from dpcape.estimators.mixture_model import MixtureModel as MixtureModel
-    from dpcape.estimators.multi_cca import MultiCCA as MultiCCA
-    from dpcape.estimators.network_classifier import NetworkClassifier as NetworkClassifier
+    from dpcape.estimators.networks.network_classifier import NetworkClassifier as NetworkClassifier
+    from dpcape.estimators.networks.torch_classifier import TorchClassifier as TorchClassifier
     from dpcape.estimators.pca import PCA as PCA
-    from dpcape.estimators.pls import PLS as PLS
-    from dpcape.estimators.polynomial_loss import PolynomialLoss as PolynomialLoss
+    from dpcape.estimators.sites.harmonise import Harmonise as Harmonise
+    from dpcape.estimators.sites.heterogeneity import Heterogeneity as Heterogeneity
     from dpcape.estimators.summary import Summary as Summary
+    from dpcape.estimators.survival.cox import Cox as Cox
+    from dpcape.estimators.survival.kaplan_meier import KaplanMeier as KaplanMeier
+    from dpcape.estimators.survival.log_rank import LogRank as LogRank
     from dpcape.estimators.topic_model import TopicModel as TopicModel
-    from dpcape.estimators.torch_classifier import TorchClassifier as TorchClassifier
+    from dpcape.estimators.views.cca import CCA as CCA
+    from dpcape.estimators.views.correlation import Correlation as Correlation
+    from dpcape.estimators.views.multi_cca import MultiCCA as MultiCCA
+    from dpcape.estimators.views.pls import PLS as PLS
     from dpcape.federation.federation import Federation as Federation
     from dpcape.records import labelled as labelled
     from dpcape.records import rows as rows

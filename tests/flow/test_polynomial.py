@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 from dpcape import Cape, Exact, Federation, Independent, PolynomialLoss, Replay, in_process, labelled, rows
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
-from dpcape.estimators.polynomial_loss import minimise_in_ball
-from dpcape.postprocessing.polynomial import PackedPolynomial
+from dpcape.estimators.linear.polynomial import PackedPolynomial
+from dpcape.estimators.linear.polynomial_loss import minimise_in_ball
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, known_loss
 from dpcape.statistics.monomials import monomials, multiplicities, powers
 from dpcape.statistics.polynomials import polynomial_coefficients

@@ -270,7 +270,7 @@ def test_rounds_of_a_prediction_do_not_lose_heavy_tails(monkeypatch: pytest.Monk
 
     once = loss(n_iter=0)
     assert loss() <= once
-    monkeypatch.setattr("dpcape.estimators.regression_rounds.residual_unit", lambda noise: 1.0)
+    monkeypatch.setattr("dpcape.estimators.linear.regression_rounds.residual_unit", lambda noise: 1.0)
     assert loss() > 1.02 * once
 
 

@@ -167,8 +167,8 @@ def test_infomax_warns_when_its_rounds_are_too_noisy():
 
 
 def test_a_middling_result_is_warned_of_in_other_words():
-    from dpcape.estimators.joint_ica_stages import _checked
-    from dpcape.postprocessing.ica_self_check import ALL_CLEAR, value_of_noise
+    from dpcape.estimators.ica.self_check import ALL_CLEAR, value_of_noise
+    from dpcape.estimators.ica.stages import _checked
     from dpcape.statistics.packing import layout, packed_size4
 
     n = 20

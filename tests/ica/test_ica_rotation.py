@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from dpcape.core.errors import InvalidParameter
 from dpcape.datasets import autocorrelation, garch, simulated_fmri
+from dpcape.estimators.ica.bases import cosine_basis
+from dpcape.estimators.ica.infomax import Infomax
+from dpcape.estimators.ica.polish import first_widths, polished
+from dpcape.estimators.ica.rotation import rotate, tensor_values
+from dpcape.estimators.ica.self_check import clearance, least_clearance
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing.ica_bases import cosine_basis
-from dpcape.postprocessing.ica_infomax import Infomax
-from dpcape.postprocessing.ica_polish import first_widths, polished
-from dpcape.postprocessing.ica_rotation import rotate, tensor_values
-from dpcape.postprocessing.ica_self_check import clearance, least_clearance
 from dpcape.statistics.packing import layout, pack4, packed_size4, pair_products, traceless4, unpack4
 
 

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from dpcape import Exact, Federation, GroupContrast, Independent, MassUnivariate, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.ratio_intervals import of_deviation, of_divisor, of_inverse_deviation, ratio_interval
+from dpcape.estimators.contrasts.ratio_intervals import of_deviation, of_divisor, of_inverse_deviation, ratio_interval
 
 LEVELS = {"levels": [0, 1]}
 Case = tuple[dict[str, Any], dict[str, Any], float, float]

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from dpcape import Exact, Federation, GroupContrast, Independent, MassUnivariate, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning, InvalidParameter, UtilityWarning
-from dpcape.postprocessing.adjusted_contrasts import false_discovery_rates, shrunk_to_middle
+from dpcape.estimators.contrasts.residualiser import false_discovery_rates, shrunk_to_middle
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED
 
 BUDGET: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}

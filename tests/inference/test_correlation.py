@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 from dpcape import Cape, Correlation, Exact, Federation, Independent, Replay, in_process, rows, table, views
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.views.correlation_tests import CLIPPING, correlations_of, holm, sampling_variance
 from dpcape.postprocessing.component_tests import MomentNoise
-from dpcape.postprocessing.correlations import CLIPPING, correlations_of, holm, sampling_variance
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 

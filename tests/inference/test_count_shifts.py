@@ -15,7 +15,7 @@ from scipy.stats import binom, chi2, nbinom
 
 from dpcape import Exact, Federation, GeneralizedLinearModel, in_process, labelled
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.count_shifts import slope_shift
+from dpcape.estimators.linear.count_shifts import slope_shift
 from dpcape.statistics.count_residuals import centred_residuals
 
 ALPHA = 1e-5

@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from dpcape import Cape, Cox, Exact, Federation, Independent, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning, InvalidParameter
-from dpcape.postprocessing.hazards import Baseline, baseline_of
+from dpcape.estimators.survival.hazards import Baseline, baseline_of
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5

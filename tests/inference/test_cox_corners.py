@@ -14,8 +14,8 @@ from scipy.stats import binom
 
 from dpcape import Cox, Federation, Independent, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.hazard_rounds import Round
-from dpcape.postprocessing.hazards import Baseline
+from dpcape.estimators.survival.hazard_rounds import Round
+from dpcape.estimators.survival.hazards import Baseline
 from dpcape.statistics.hazard_scores import HazardMeans
 
 SURVIVAL = {"time": "time", "event": "event", "range": [0, 1000]}

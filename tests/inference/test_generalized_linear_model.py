@@ -33,8 +33,8 @@ from dpcape import (
     labelled,
 )
 from dpcape.core.errors import InvalidParameter, UtilityWarning
-from dpcape.postprocessing.count_shifts import count_shift
-from dpcape.postprocessing.gamma_ratios import gamma_shift
+from dpcape.estimators.linear.count_shifts import count_shift
+from dpcape.estimators.linear.gamma_ratios import gamma_shift
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
 from dpcape.statistics.family_scores import RATIO_CLIP
 

@@ -32,9 +32,9 @@ from dpcape import (
     table,
 )
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.estimators.sites.random_effects import random_effects, site_values
 from dpcape.guarantee.card import card_of
 from dpcape.guarantee.guarantee import BY_SITE
-from dpcape.postprocessing.random_effects import random_effects, site_values
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,9 @@ from scipy.stats import binom, chi2
 
 from dpcape import Federation, GroupContrast, Independent, Replay, in_process, table
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.adjusted_contrasts import Residualiser, residualiser_of, slopes_of
+from dpcape.estimators.contrasts.ratio_intervals import of_deviation, ratio_interval
+from dpcape.estimators.contrasts.residualiser import Residualiser, residualiser_of, slopes_of
+from dpcape.estimators.survival.curves import curve_of, log_rank
 from dpcape.postprocessing.group_summaries import (
     CellCounts,
     Level,
@@ -23,8 +25,6 @@ from dpcape.postprocessing.group_summaries import (
     pooled,
     quantile_and_interval,
 )
-from dpcape.postprocessing.ratio_intervals import of_deviation, ratio_interval
-from dpcape.postprocessing.survival_curves import curve_of, log_rank
 from dpcape.statistics.adjusted_products import CONTRAST, DesignMeans, ProductMeans, moment_weights
 
 ALPHA = 1e-5

@@ -15,8 +15,8 @@ import pytest
 from scipy.special import expit
 
 from dpcape.analyses.regression import LOGISTIC_SHARES
-from dpcape.estimators.regression_rounds import Asked, weights_of
-from dpcape.estimators.score_rounds import logistic_inference
+from dpcape.estimators.linear.regression_rounds import Asked, weights_of
+from dpcape.estimators.linear.score_rounds import logistic_inference
 
 
 @dataclass

@@ -22,9 +22,9 @@ from dpcape.analyses.regression import LOGISTIC_SHARES, SPREAD_SHARE
 from dpcape.core.errors import UtilityWarning
 from dpcape.core.privacy.gaussian import mu_of
 from dpcape.core.statistic import build
-from dpcape.estimators.regression_rounds import Asked, Coefficients, linear_inference, weights_of
-from dpcape.estimators.score_rounds import logistic_inference
-from dpcape.postprocessing.effect_sets import NormalEquations, effect_sets, shifted
+from dpcape.estimators.linear.effect_sets import NormalEquations, effect_sets, shifted
+from dpcape.estimators.linear.regression_rounds import Asked, Coefficients, linear_inference, weights_of
+from dpcape.estimators.linear.score_rounds import logistic_inference
 
 Vector = NDArray[np.float64]
 LEVEL = 1e-4
@@ -136,7 +136,7 @@ def test_symmetric_noise_biases_the_inverse_and_the_shift_corrects_it(monkeypatc
         return found
 
     assert covers(held())
-    monkeypatch.setattr("dpcape.postprocessing.effect_sets.shifted", lambda values, scale: values)
+    monkeypatch.setattr("dpcape.estimators.linear.effect_sets.shifted", lambda values, scale: values)
     assert not covers(held())
 
 

@@ -31,12 +31,12 @@ from dpcape import (
     table,
 )
 from dpcape.core.errors import DpcapeWarning
-from dpcape.postprocessing.adjusted_contrasts import Residualiser, slopes_of
+from dpcape.estimators.contrasts.residualiser import Residualiser, slopes_of
+from dpcape.estimators.sites.random_effects import site_values
+from dpcape.estimators.survival.curves import curve_of, log_rank
+from dpcape.estimators.survival.hazard_rounds import Round
+from dpcape.estimators.survival.hazards import Baseline
 from dpcape.postprocessing.group_summaries import CellCounts, Level
-from dpcape.postprocessing.hazard_rounds import Round
-from dpcape.postprocessing.hazards import Baseline
-from dpcape.postprocessing.random_effects import site_values
-from dpcape.postprocessing.survival_curves import curve_of, log_rank
 from dpcape.statistics.adjusted_products import ProductMeans
 from dpcape.statistics.hazard_scores import HazardMeans, curvature_weights, score_weights
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans

@@ -21,8 +21,8 @@ from scipy.stats import binom
 
 from dpcape import Cape, Exact, Federation, Independent, KaplanMeier, LogRank, Replay, in_process, table
 from dpcape.core.errors import InvalidParameter
+from dpcape.estimators.survival.curves import curve_of, log_rank, median_of
 from dpcape.postprocessing.group_summaries import CellCounts, Level
-from dpcape.postprocessing.survival_curves import curve_of, log_rank, median_of
 
 ROOT = Path(__file__).parents[2]
 ALPHA = 1e-5

@@ -26,8 +26,8 @@ from dpcape import (
     subjects,
 )
 from dpcape.core.errors import UndeterminedWarning
-from dpcape.estimators.gradient_rounds import gradient_of_noise
-from dpcape.estimators.kmeans import centre_errors
+from dpcape.estimators.clusters.kmeans import centre_errors
+from dpcape.estimators.networks.gradient_rounds import gradient_of_noise
 from dpcape.postprocessing.verdicts import (
     DETERMINED,
     NOT_DETERMINED,

@@ -12,8 +12,8 @@ from scipy.stats import binomtest
 from dpcape import CCA, PCA, PLS, Exact, Federation, Independent, Replay, SecureSum, in_process, rows, views
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
+from dpcape.estimators.eigen_noise import eigen_noise
 from dpcape.postprocessing.component_tests import MomentNoise
-from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.site_centring import SiteNoise, within_sites
 from dpcape.statistics.moments import SITE_WEIGHT, MomentsBySite, SiteCentredMoments
 

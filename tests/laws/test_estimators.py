@@ -17,9 +17,9 @@ import dpcape
 from dpcape import PCA, Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows, views
 from dpcape.core.errors import InvalidParameter, SiteLost
 from dpcape.core.protocols.protocol import Protocol
-from dpcape.estimators.cca import CCA
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.model_files import plain_value
+from dpcape.estimators.views.cca import CCA
 
 from .estimator_case import EstimatorCase, all_estimators
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpcape.postprocessing.logistic_scale import logistic_scale
-from dpcape.postprocessing.shrinkage import cleaned_eigenvalues, shrunken_solution
+from dpcape.estimators.linear.logistic_scale import logistic_scale
+from dpcape.estimators.linear.shrinkage import cleaned_eigenvalues, shrunken_solution
 
 Vector = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from dpcape.charts import Forest, Weights, drawable, drawn_caption
 from dpcape.cli import main
 from dpcape.core.errors import DpcapeWarning, UtilityWarning
 from dpcape.core.noise import Replay
-from dpcape.estimators.regression_base import Regression
+from dpcape.estimators.linear.regression_base import Regression
 from dpcape.estimators.site_adjusted import SiteAdjusted
 from dpcape.pages.style import environment, stylesheet
 from dpcape.pages.svg import svg_of

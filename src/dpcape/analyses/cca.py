@@ -87,7 +87,7 @@ def _numbers(p: Public) -> dict[str, float | None]:
 
 CCA = Analysis(
     name="cca",
-    estimator="dpcape.estimators.cca:CCA",
+    estimator="dpcape.estimators.views.cca:CCA",
     group=COMPONENTS,
     place=3,
     kinds=frozenset({"views"}),

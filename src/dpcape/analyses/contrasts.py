@@ -196,7 +196,7 @@ _SHARED = {
 _OPTIONS = ("n_sites", "n_covariates")
 GROUP_CONTRAST = Analysis(
     name="group_contrast",
-    estimator="dpcape.estimators.contrasts:GroupContrast",
+    estimator="dpcape.estimators.contrasts.contrasts:GroupContrast",
     place=0,
     parameters=_parameters(many=False),
     variants=(Variant("group-contrast", "Adjusted group difference", _OPTIONS, yardstick=RADIUS),),
@@ -212,7 +212,7 @@ GROUP_CONTRAST = Analysis(
 )
 MASS_UNIVARIATE = Analysis(
     name="mass_univariate",
-    estimator="dpcape.estimators.contrasts:MassUnivariate",
+    estimator="dpcape.estimators.contrasts.contrasts:MassUnivariate",
     place=1,
     parameters=_parameters(many=True),
     variants=(Variant("mass-univariate", "Adjusted differences in many outcomes", _OPTIONS, yardstick=RADIUS),),

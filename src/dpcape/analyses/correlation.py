@@ -84,7 +84,7 @@ def _refuse_columns(value: object, p: Public) -> None:
 
 CORRELATION = Analysis(
     name="correlation",
-    estimator="dpcape.estimators.correlation:Correlation",
+    estimator="dpcape.estimators.views.correlation:Correlation",
     group=COMPONENTS,
     place=2,
     kinds=frozenset({"rows", "labelled", "views", "subjects", TABLE}),

@@ -77,7 +77,7 @@ def _refuse_columns(value: object, p: Public) -> None:
 
 COX = Analysis(
     name="cox",
-    estimator="dpcape.estimators.cox:Cox",
+    estimator="dpcape.estimators.survival.cox:Cox",
     group=REGRESSIONS,
     place=12,
     kinds=frozenset({"table"}),

@@ -121,7 +121,7 @@ def _variant(family: str, labels: str, classes: int | None = None, options: tupl
 
 GENERALIZED_LINEAR_MODEL = Analysis(
     name="generalized_linear_model",
-    estimator="dpcape.estimators.generalized_linear_model:GeneralizedLinearModel",
+    estimator="dpcape.estimators.linear.generalized_linear_model:GeneralizedLinearModel",
     group=REGRESSIONS,
     place=3,
     kinds=frozenset({"labelled"}),

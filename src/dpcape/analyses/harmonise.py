@@ -64,7 +64,7 @@ def first_scale(n_columns: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 HARMONISE = Analysis(
     name="harmonise",
-    estimator="dpcape.estimators.harmonise:Harmonise",
+    estimator="dpcape.estimators.sites.harmonise:Harmonise",
     group=COMPONENTS,
     place=1,
     kinds=frozenset({"table"}),

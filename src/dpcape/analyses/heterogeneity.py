@@ -28,7 +28,7 @@ def _refuse_confidence(value: object, p: Public) -> None:
 
 HETEROGENEITY = Analysis(
     name="heterogeneity",
-    estimator="dpcape.estimators.heterogeneity:Heterogeneity",
+    estimator="dpcape.estimators.sites.heterogeneity:Heterogeneity",
     group=REGRESSIONS,
     place=2,
     kinds=frozenset({"table"}),

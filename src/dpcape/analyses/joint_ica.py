@@ -250,7 +250,7 @@ _PERSON = ("n_components", "n_basis", "n_timepoints")
 
 JOINT_ICA = Analysis(
     name="joint_ica",
-    estimator="dpcape.estimators.joint_ica:JointICA",
+    estimator="dpcape.estimators.ica.joint_ica:JointICA",
     group=ICA,
     kinds=frozenset({"subjects", "rows"}),
     units=frozenset({"record", "subject"}),

@@ -96,7 +96,7 @@ SCALE = replace(PRIVATE_SCALE, refuse=_refuse_scale)
 
 KMEANS = Analysis(
     name="kmeans",
-    estimator="dpcape.estimators.kmeans:KMeans",
+    estimator="dpcape.estimators.clusters.kmeans:KMeans",
     group=MODELS,
     place=1,
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),

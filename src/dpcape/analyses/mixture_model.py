@@ -85,7 +85,7 @@ def _refuse_clip_factor(value: object, p: Public) -> None:
 
 MIXTURE_MODEL = Analysis(
     name="mixture_model",
-    estimator="dpcape.estimators.mixture_model:MixtureModel",
+    estimator="dpcape.estimators.clusters.mixture_model:MixtureModel",
     group=MODELS,
     place=3,
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),

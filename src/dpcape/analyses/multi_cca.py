@@ -15,7 +15,7 @@ _REASON = (
 
 MULTI_CCA = Analysis(
     name="multi_cca",
-    estimator="dpcape.estimators.multi_cca:MultiCCA",
+    estimator="dpcape.estimators.views.multi_cca:MultiCCA",
     group=COMPONENTS,
     place=4,
     kinds=frozenset({"views"}),

@@ -87,7 +87,7 @@ def _refuse_features(value: object, p: Public) -> None:
 
 NETWORK_CLASSIFIER = Analysis(
     name="network_classifier",
-    estimator="dpcape.estimators.network_classifier:NetworkClassifier",
+    estimator="dpcape.estimators.networks.network_classifier:NetworkClassifier",
     group=REGRESSIONS,
     place=4,
     kinds=frozenset({"labelled"}),

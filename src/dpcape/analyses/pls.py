@@ -10,7 +10,7 @@ from dpcape.analyses.scaling import CENTER, SCALE
 
 PLS = Analysis(
     name="pls",
-    estimator="dpcape.estimators.pls:PLS",
+    estimator="dpcape.estimators.views.pls:PLS",
     group=COMPONENTS,
     place=5,
     kinds=frozenset({"views"}),

@@ -42,7 +42,7 @@ def _refuse_loss(value: object, p: Public) -> None:
 
 POLYNOMIAL_LOSS = Analysis(
     name="polynomial_loss",
-    estimator="dpcape.estimators.polynomial_loss:PolynomialLoss",
+    estimator="dpcape.estimators.linear.polynomial_loss:PolynomialLoss",
     group=REGRESSIONS,
     place=3,
     kinds=frozenset({"rows", "labelled"}),

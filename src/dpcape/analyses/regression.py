@@ -206,7 +206,7 @@ def _variants(name: str, title: str, classes: int | None = None) -> tuple[Varian
 
 LINEAR_REGRESSION = Analysis(
     name="linear_regression",
-    estimator="dpcape.estimators.linear_regression:LinearRegression",
+    estimator="dpcape.estimators.linear.linear_regression:LinearRegression",
     group=REGRESSIONS,
     place=1,
     kinds=frozenset({"labelled"}),
@@ -227,7 +227,7 @@ LINEAR_REGRESSION = Analysis(
 
 LOGISTIC_REGRESSION = Analysis(
     name="logistic_regression",
-    estimator="dpcape.estimators.logistic_regression:LogisticRegression",
+    estimator="dpcape.estimators.linear.logistic_regression:LogisticRegression",
     group=REGRESSIONS,
     place=2,
     kinds=frozenset({"labelled"}),

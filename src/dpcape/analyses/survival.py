@@ -126,7 +126,7 @@ _REASON = "the diameter of counts of events and other ends by group and bin is p
 
 KAPLAN_MEIER = Analysis(
     name="kaplan_meier",
-    estimator="dpcape.estimators.kaplan_meier:KaplanMeier",
+    estimator="dpcape.estimators.survival.kaplan_meier:KaplanMeier",
     group=REGRESSIONS,
     place=10,
     kinds=frozenset({"table"}),
@@ -152,7 +152,7 @@ KAPLAN_MEIER = Analysis(
 
 LOG_RANK = Analysis(
     name="log_rank",
-    estimator="dpcape.estimators.log_rank:LogRank",
+    estimator="dpcape.estimators.survival.log_rank:LogRank",
     group=REGRESSIONS,
     place=11,
     kinds=frozenset({"table"}),

@@ -37,7 +37,7 @@ def _refuse_module(value: object, p: Public) -> None:
 
 TORCH_CLASSIFIER = Analysis(
     name="torch_classifier",
-    estimator="dpcape.estimators.torch_classifier:TorchClassifier",
+    estimator="dpcape.estimators.networks.torch_classifier:TorchClassifier",
     group=REGRESSIONS,
     place=5,
     kinds=frozenset({"labelled"}),

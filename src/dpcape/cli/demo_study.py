@@ -19,8 +19,8 @@ from dpcape.core.protocols.cape import Cape
 from dpcape.core.protocols.exact import Exact
 from dpcape.core.protocols.independent import Independent
 from dpcape.core.protocols.protocol import Protocol
-from dpcape.estimators.cca import CCA
 from dpcape.estimators.pca import PCA
+from dpcape.estimators.views.cca import CCA
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.card import card_of, card_terminal
 from dpcape.metrics import captured_ratio

@@ -17,6 +17,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.calibration import plan_release
 from dpcape.core.statistic import AnyStatistic, build
+from dpcape.estimators.eigen_noise import eigen_noise
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.expected_error import ExpectedError, checked_spectrum, energy_bounds
 from dpcape.estimators.fitted import require_fitted
@@ -29,7 +30,6 @@ from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.component_tests import MomentNoise, component_p_values, moment_error
 from dpcape.postprocessing.eigen import all_eigen, noise_norm
-from dpcape.postprocessing.eigen_noise import eigen_noise
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.results import Result

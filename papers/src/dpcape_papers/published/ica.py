@@ -20,7 +20,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.gaussian import epsilon_of
 from dpcape.core.statistic import BLOCK_ROWS
-from dpcape.postprocessing.ica_infomax import Infomax, opposes
+from dpcape.estimators.ica.infomax import Infomax, opposes
 from dpcape.statistics.infomax_scores import GhostStep
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.regression import classical_multiplier

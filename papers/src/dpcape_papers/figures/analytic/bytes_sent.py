@@ -21,15 +21,15 @@ from dpcape.core.protocols.dealer import Dealer
 from dpcape.core.protocols.independent import Independent
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.core.protocols.secure_sum import SecureSum
-from dpcape.estimators.cca import CCA
+from dpcape.estimators.clusters.kmeans import KMeans
+from dpcape.estimators.clusters.mixture_model import MixtureModel
 from dpcape.estimators.estimator import FederatedEstimator
-from dpcape.estimators.kmeans import KMeans
-from dpcape.estimators.linear_regression import LinearRegression
-from dpcape.estimators.logistic_regression import LogisticRegression
+from dpcape.estimators.linear.linear_regression import LinearRegression
+from dpcape.estimators.linear.logistic_regression import LogisticRegression
 from dpcape.estimators.mean import Mean
-from dpcape.estimators.mixture_model import MixtureModel
-from dpcape.estimators.network_classifier import NetworkClassifier
+from dpcape.estimators.networks.network_classifier import NetworkClassifier
 from dpcape.estimators.pca import PCA
+from dpcape.estimators.views.cca import CCA
 from dpcape.federation.federation import Federation
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records

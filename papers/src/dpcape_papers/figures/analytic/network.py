@@ -20,7 +20,7 @@ from dpcape.core.protocols.cape import Cape
 from dpcape.core.protocols.exact import Exact
 from dpcape.core.protocols.independent import Independent
 from dpcape.core.protocols.protocol import Protocol
-from dpcape.estimators.network_classifier import NetworkClassifier
+from dpcape.estimators.networks.network_classifier import NetworkClassifier
 from dpcape.federation.federation import Federation
 from dpcape.records import labelled
 from dpcape.site.in_process import in_process

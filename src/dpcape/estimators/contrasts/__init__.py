@@ -1,0 +1,1 @@
+"""Contrasts: adjusted differences between groups, in one outcome or many."""

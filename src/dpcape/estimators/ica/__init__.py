@@ -1,0 +1,1 @@
+"""Joint independent components: private PCA, rotation and refinement, and public bases for maps."""

@@ -1,0 +1,1 @@
+"""Models with a linear predictor: least squares, logistic and other responses, polynomial losses."""

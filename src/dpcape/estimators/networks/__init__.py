@@ -1,0 +1,1 @@
+"""Networks: classifiers trained by private rounds of gradients."""

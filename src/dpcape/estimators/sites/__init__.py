@@ -1,0 +1,1 @@
+"""Differences between sites: harmonisation, and random effects over sites."""

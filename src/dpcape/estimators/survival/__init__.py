@@ -1,0 +1,1 @@
+"""Survival: curves, tests of their difference, and hazard ratios."""
