@@ -9,8 +9,8 @@ import numpy as np
 
 from dpcape import Cape, Federation, JointICA, in_process, subjects
 from dpcape.datasets import simulated_fmri
+from dpcape.estimators.ica import cosine_basis
 from dpcape.metrics import gain_index, matched_correlations
-from dpcape.postprocessing import cosine_basis
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpcape import Cape, Federation, JointICA, Replay, in_process, subjects
 from dpcape.datasets import simulated_fmri
+from dpcape.estimators.ica import cosine_basis
 from dpcape.metrics import matched_correlations
-from dpcape.postprocessing import cosine_basis
 
 simulation = simulated_fmri(np.random.default_rng(0), n_subjects=60, n_components=4, shape=(12, 12), n_timepoints=150)
 held = {

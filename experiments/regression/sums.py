@@ -1,7 +1,7 @@
 """Regressions on sums with the exact Gaussian noise, in one process and without protocol: fast enough for coverage.
 
-:class:`SumRounds` has what the solvers of ``dpcape.estimators.linear.regression_rounds`` need of a study. Contributions are
-those of dpcape's statistics; only the noise is drawn here, of scale diameter / (N mu), as for pooled records.
+:class:`SumRounds` has what the solvers of ``dpcape.estimators.linear.regression_rounds`` need of a study. Contributions
+are those of dpcape's statistics; only the noise is drawn here, of scale diameter / (N mu), as for pooled records.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def test_modules_say_what_they_are_for() -> None:
 
 def test_subpackages_list_what_they_export() -> None:
     found = []
-    for name in ("factor_release", "guarantee", "planning", "postprocessing", "core.privacy", "statistics", "study"):
+    for name in ("core.privacy", "estimators.ica", "factor_release", "guarantee", "planning", "statistics", "study"):
         module = importlib.import_module(f"dpcape.{name}")
         assert module.__all__, name
         assert len(set(module.__all__)) == len(module.__all__), name
