@@ -1,1 +1,1 @@
-"""Estimators: each requests private means of bounded statistics and post-processes them."""
+"""Estimators, in a folder by family: each requests private means of bounded statistics and post-processes them."""
