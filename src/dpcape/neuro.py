@@ -140,12 +140,8 @@ def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> Non
     mask_image = nibabel.load(str(mask))
     inside = np.asarray(mask_image.dataobj) != 0
     if mixing.ndim != 2 or mixing.shape[0] != int(inside.sum()):
-        raise InvalidParameter(
-            "mixing",
-            f"have one row per voxel of the mask ({int(inside.sum())})",
-            f"shape {mixing.shape}",
-            "Use the mask of the fit.",
-        )
+        must = f"have one row per voxel of the mask ({int(inside.sum())})"
+        raise InvalidParameter("mixing", must, f"shape {mixing.shape}", "Use the mask of the fit.")
     volume = np.zeros((*inside.shape, mixing.shape[1]), dtype=np.float32)
     volume[inside] = mixing
     nibabel.save(nibabel.Nifti1Image(volume, mask_image.affine), str(path))
@@ -198,12 +194,8 @@ def write_parcels(names: Sequence[str], values: FloatArray, path: str | Path, *,
     known = {f"parcel {number}": number for number in numbers}
     foreign = [str(name) for name in names if str(name) not in known]
     if foreign or len(names) != len(values):
-        raise InvalidParameter(
-            "names",
-            f"be {len(values)} columns of parcels of this image",
-            f"{len(names)}, with {foreign[:3]}",
-            "Use the parcels of the fit.",
-        )
+        must = f"be {len(values)} columns of parcels of this image"
+        raise InvalidParameter("names", must, f"{len(names)}, with {foreign[:3]}", "Use the parcels of the fit.")
     volume = np.zeros(labels.shape, dtype=np.float32)
     volume[labels > 0] = np.nan
     for name, value in zip(names, values, strict=True):
@@ -227,12 +219,8 @@ def _parcel_means(
     """Return the means of one image over the parcels; refuse an image on a different grid."""
     image = _nibabel().load(str(path))
     if image.shape != atlas.shape or not np.allclose(image.affine, atlas.affine, atol=1e-4):
-        raise InvalidParameter(
-            "Images",
-            f"be on the grid of the parcels, {atlas.shape}",
-            f"shape {image.shape} in {path.name}, or another affine",
-            "Resample it to the parcels' space first.",
-        )
+        must, remedy = f"be on the grid of the parcels, {atlas.shape}", "Resample it to the parcels' space first."
+        raise InvalidParameter("Images", must, f"shape {image.shape} in {path.name}, or another affine", remedy)
     values = np.asarray(image.dataobj, dtype=np.float64).ravel()[inside]
     is_finite = np.isfinite(values)
     sums = np.bincount(codes[is_finite], weights=values[is_finite], minlength=n_parcels)
@@ -244,19 +232,11 @@ def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.floa
     """Return one person's series; refuse an image on a different grid instead of resampling it."""
     image = _nibabel().load(str(path))
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
-        raise InvalidParameter(
-            "Images",
-            f"be 4D on the mask's grid {mask_image.shape[:3]}",
-            f"shape {image.shape} in {path.name}",
-            "Resample it to the mask's space first.",
-        )
+        must, remedy = f"be 4D on the mask's grid {mask_image.shape[:3]}", "Resample it to the mask's space first."
+        raise InvalidParameter("Images", must, f"shape {image.shape} in {path.name}", remedy)
     if not np.allclose(image.affine, mask_image.affine, atol=1e-4):
-        raise InvalidParameter(
-            "Images",
-            "have the mask's affine",
-            f"a different one in {path.name}",
-            "Resample it to the mask's space first.",
-        )
+        remedy = "Resample it to the mask's space first."
+        raise InvalidParameter("Images", "have the mask's affine", f"a different one in {path.name}", remedy)
     return np.asarray(masker.transform(image), dtype=np.float32)
 
 

@@ -61,23 +61,15 @@ def contrast_columns(
     """Return the columns of a contrast by position, or refuse what does not fit the table."""
     at = _places(facts, names_of(contrast, "contrast"), "contrast")
     if len(at) != 1 or _is_constant(facts.columns[at[0]], most=2):
-        raise InvalidParameter(
-            "contrast",
-            "name one column, a number or a category of two levels",
-            shown(contrast),
-            "Choose another column, or declare two levels.",
-        )
+        must = "name one column, a number or a category of two levels"
+        raise InvalidParameter("contrast", must, shown(contrast), "Choose another column, or declare two levels.")
     adjusted = _places(facts, names_of(covariates, "covariates"), "covariates")
     of_site = _places(facts, names_of(site, "site"), "site")
     if len(of_site) > 1 or any(facts.columns[place].kind != CATEGORY for place in of_site):
         raise InvalidParameter("site", "name one column with public levels", shown(site), "Declare its levels.")
     if any(_is_constant(facts.columns[place]) for place in adjusted):
-        raise InvalidParameter(
-            "covariates",
-            "be numbers, or categories of at least two levels",
-            shown(covariates),
-            "Leave out columns with one level.",
-        )
+        must = "be numbers, or categories of at least two levels"
+        raise InvalidParameter("covariates", must, shown(covariates), "Leave out columns with one level.")
     used = [*at, *adjusted, *of_site]
     named = _places(facts, names_of(outcomes, "outcomes"), "outcomes")
     rest = [place for place, column in enumerate(facts.columns) if place not in used and column.kind != CATEGORY]
@@ -131,12 +123,8 @@ def _refuse(name: str, value: object, p: Public) -> None:
 
 def _refuse_outcomes(value: object, p: Public) -> None:
     if p.facts is not None and p.facts.columns and not names_of(value, "outcomes"):
-        raise InvalidParameter(
-            "outcomes",
-            "name at least one column",
-            shown(value),
-            "Write outcomes=['...'], or use MassUnivariate for all columns of numbers.",
-        )
+        remedy = "Write outcomes=['...'], or use MassUnivariate for all columns of numbers."
+        raise InvalidParameter("outcomes", "name at least one column", shown(value), remedy)
     _refuse("outcomes", value, p)
 
 

@@ -38,12 +38,9 @@ def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[i
     for name in names:
         wrong = name not in places or name in taken
         if wrong or (facts.columns[places[name]].kind == CATEGORY and len(facts.columns[places[name]].levels) < 2):
-            raise InvalidParameter(
-                "columns",
-                "name numbers, or categories of at least two levels, that are not part of the time to an event",
-                repr(name),
-                f"Choose from {', '.join(_usable(facts, taken)) or 'none'}.",
-            )
+            must = "name numbers, or categories of at least two levels, that are not part of the time to an event"
+            remedy = f"Choose from {', '.join(_usable(facts, taken)) or 'none'}."
+            raise InvalidParameter("columns", must, repr(name), remedy)
     return [places[name] for name in names]
 
 
@@ -83,12 +80,7 @@ COX = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        Parameter("columns", OTHER, REQUIRED, refuse=_refuse_columns),
-        EVENT,
-        HORIZON,
-        CONFIDENCE,
-    ),
+    parameters=(Parameter("columns", OTHER, REQUIRED, refuse=_refuse_columns), EVENT, HORIZON, CONFIDENCE),
     facts=(Parameter("n_covariates", WHOLE, 1, 1, 1000, planned=4, title="Columns, levels counted one by one"),),
     # A plan knows how many columns there are, and not their names.
     derived=lambda parameters: {

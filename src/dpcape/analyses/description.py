@@ -293,26 +293,15 @@ class Analysis:
     def check(self, public: Public) -> None:
         """Refuse invalid records or parameters before any charge."""
         if public.kind not in self.kinds:
-            raise InvalidParameter(
-                f"Records for {self.python}",
-                f"be {self._wanted_records}",
-                repr(public.kind),
-                f"Build them with {BUILDERS[self.records]}.",
-            )
+            must, remedy = f"be {self._wanted_records}", f"Build them with {BUILDERS[self.records]}."
+            raise InvalidParameter(f"Records for {self.python}", must, repr(public.kind), remedy)
         if public.n_views > self.most_views:
-            raise InvalidParameter(
-                f"Records for {self.python}",
-                f"be {self._wanted_records}",
-                f"{public.n_views} views",
-                f"Give it {self.most_views} of them, or use MultiCCA.",
-            )
+            must, remedy = f"be {self._wanted_records}", f"Give it {self.most_views} of them, or use MultiCCA."
+            raise InvalidParameter(f"Records for {self.python}", must, f"{public.n_views} views", remedy)
         if public.unit not in self.units:
-            raise InvalidParameter(
-                f"unit for {self.python}",
-                f"be {' or '.join(sorted(self.units))}",
-                repr(public.unit),
-                "Only JointICA protects whole subjects; for other analyses give each person one row.",
-            )
+            must = f"be {' or '.join(sorted(self.units))}"
+            remedy = "Only JointICA protects whole subjects; for other analyses give each person one row."
+            raise InvalidParameter(f"unit for {self.python}", must, repr(public.unit), remedy)
         for entry in (*self.parameters, *self.facts):
             entry.check(getattr(public, entry.name), public)
 

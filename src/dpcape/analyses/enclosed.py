@@ -178,12 +178,8 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
 def _read(step: list[PlainRelease]) -> Step:
     releases = [_read_release(entry) for entry in step]
     if len(releases) not in (1, 2):
-        raise InvalidParameter(
-            "A step of an analysis",
-            "be one release or two alternatives",
-            "more or fewer",
-            "Report this to the package's authors.",
-        )
+        remedy = "Report this to the package's authors."
+        raise InvalidParameter("A step of an analysis", "be one release or two alternatives", "more or fewer", remedy)
     return releases[0] if len(releases) == 1 else Either(*releases)
 
 

@@ -84,24 +84,16 @@ def _refuse_offset(value: object, p: Public) -> None:
     if value is None:
         return
     if not isinstance(value, str | int) or isinstance(value, bool):
-        raise InvalidParameter(
-            "offset",
-            "be None, or name or place of a column of the features",
-            shown(value),
-            "Write for example offset='log_years'.",
-        )
+        remedy = "Write for example offset='log_years'."
+        raise InvalidParameter("offset", "be None, or name or place of a column of the features", shown(value), remedy)
     if p.family == MULTINOMIAL:
         raise InvalidParameter("offset", "be None for family='multinomial', whose classes would share it", shown(value))
     offset_place(p.facts, value)
     if p.facts.n_features < 2:
         raise InvalidParameter("offset", "leave at least one feature", "the only column", "Add a feature.")
     if p.facts.preparation and not p.facts.ranges:
-        raise InvalidParameter(
-            "offset",
-            "be one of columns that all have public ranges, or of columns that are read as they are",
-            shown(value),
-            "Give ranges for all columns.",
-        )
+        must = "be one of columns that all have public ranges, or of columns that are read as they are"
+        raise InvalidParameter("offset", must, shown(value), "Give ranges for all columns.")
 
 
 OFFSET = Parameter("offset", OTHER, None, optional=True, refuse=_refuse_offset)

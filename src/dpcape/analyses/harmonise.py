@@ -69,11 +69,7 @@ HARMONISE = Analysis(
     place=1,
     kinds=frozenset({"table"}),
     records="table",
-    parameters=(
-        SITE,
-        COLUMNS,
-        Parameter("scale", FLAG, True),
-    ),
+    parameters=(SITE, COLUMNS, Parameter("scale", FLAG, True)),
     facts=(Parameter("n_sites", WHOLE, 1, 1, 10_000, planned=4, title="Sites to harmonise"),),
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
     schedule=lambda p: moments_by_site(p, FIRST_SHARE),

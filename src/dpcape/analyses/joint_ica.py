@@ -221,22 +221,15 @@ def _refuse_basis(given: object, p: Public) -> None:
     if is_operator(given):
         found = as_basis(given)
         if found.n_features != p.n_features or found.n_columns < p.n_components:
-            raise InvalidParameter(
-                "basis",
-                f"have {p.n_features} rows (voxels) and at least {p.n_components} columns",
-                f"{found.n_features} and {found.n_columns}",
-                "Use a basis of the voxels of the mask.",
-            )
+            must = f"have {p.n_features} rows (voxels) and at least {p.n_components} columns"
+            remedy = "Use a basis of the voxels of the mask."
+            raise InvalidParameter("basis", must, f"{found.n_features} and {found.n_columns}", remedy)
         return
     basis = as_numbers(given)
     fits = basis.ndim == 2 and basis.shape[0] == p.n_features and basis.shape[1] >= p.n_components
     if not fits or not np.isfinite(basis).all():
-        raise InvalidParameter(
-            "basis",
-            f"be finite, with {p.n_features} rows (voxels) and at least {p.n_components} columns",
-            f"shape {basis.shape}",
-            "Use a basis of the voxels of the mask.",
-        )
+        must = f"be finite, with {p.n_features} rows (voxels) and at least {p.n_components} columns"
+        raise InvalidParameter("basis", must, f"shape {basis.shape}", "Use a basis of the voxels of the mask.")
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
         raise InvalidParameter(
             "basis", "have orthonormal columns", "columns that are not", "Use numpy.linalg.qr(basis)[0]."

@@ -70,12 +70,8 @@ def _refuse_start(init: object, p: Public) -> None:
         centres = np.full((), np.nan)
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(
-            "init",
-            f"be {SPREAD!r} or finite numbers of shape {shape}",
-            f"shape {centres.shape}",
-            "Pass one row per cluster.",
-        )
+        must = f"be {SPREAD!r} or finite numbers of shape {shape}"
+        raise InvalidParameter("init", must, f"shape {centres.shape}", "Pass one row per cluster.")
 
 
 def _refuse_scale(scale: object, p: Public) -> None:

@@ -92,13 +92,7 @@ MIXTURE_MODEL = Analysis(
     records="rows",
     parameters=(
         Parameter("n_components", WHOLE, least=1, most=lambda p: p.n_features, planned=5, title="Components"),
-        Parameter(
-            "noise_variance",
-            NUMBER,
-            planned=0.01,
-            title="Noise variance",
-            refuse=_refuse_variance,
-        ),
+        Parameter("noise_variance", NUMBER, planned=0.01, title="Noise variance", refuse=_refuse_variance),
         DESIGN,
         SECOND_MOMENT_SHARE,
         Parameter("clip_factor", OTHER, 1.7, refuse=_refuse_clip_factor),

@@ -37,10 +37,7 @@ MULTI_CCA = Analysis(
     schedule=moments_of_views,
     variants=(
         Variant(
-            "multi-cca",
-            "Canonical correlations of several views",
-            ("n_components",),
-            {"center": True, "scale": None},
+            "multi-cca", "Canonical correlations of several views", ("n_components",), {"center": True, "scale": None}
         ),
         Variant(
             "uncentred-multi-cca",

@@ -59,12 +59,8 @@ def _refuse_hidden(value: object, p: Public) -> None:
         check_whole("n_hidden", value, 0, MOST_UNITS)
         return
     if not 1 <= len(value) <= MOST_LAYERS:
-        raise InvalidParameter(
-            "n_hidden",
-            f"be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer",
-            shown(value),
-            "Write for example 20, or (40, 20).",
-        )
+        must = f"be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer"
+        raise InvalidParameter("n_hidden", must, shown(value), "Write for example 20, or (40, 20).")
     for width in value:
         check_whole("Each entry of n_hidden", width, 1, MOST_UNITS)
 

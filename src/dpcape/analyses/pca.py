@@ -76,15 +76,7 @@ PCA = Analysis(
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),
     records="rows",
     parameters=(
-        Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            most=columns_of,
-            words=("auto",),
-            planned=5,
-            title="Components",
-        ),
+        Parameter("n_components", WHOLE, least=1, most=columns_of, words=("auto",), planned=5, title="Components"),
         CENTER,
         CLIP,
         BASIS,

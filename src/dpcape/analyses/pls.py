@@ -18,13 +18,7 @@ PLS = Analysis(
     most_views=2,
     parameters=(
         Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            most=lambda p: p.narrowest,
-            words=("auto",),
-            planned=2,
-            title="Components",
+            "n_components", WHOLE, least=1, most=lambda p: p.narrowest, words=("auto",), planned=2, title="Components"
         ),
         CENTER,
         SCALE,

@@ -141,12 +141,8 @@ def loaded(point: EntryPoint, name: str) -> Analysis:
     if point.group != GROUP:
         return dataclasses.replace(own_analyses()[name], law="", package=package_of(point), part=part_of(point))
     if not isinstance(found, Analysis):
-        raise InvalidParameter(
-            f"The entry point {point.name!r} of {package_of(point)}",
-            "be an Analysis",
-            type(found).__name__,
-            "Report this to the package's authors.",
-        )
+        subject = f"The entry point {point.name!r} of {package_of(point)}"
+        raise InvalidParameter(subject, "be an Analysis", type(found).__name__, "Report this to the package's authors.")
     return dataclasses.replace(found, name=point.name, law="", package=package_of(point))
 
 

@@ -66,12 +66,8 @@ def logistic_unit(noise: float) -> float:
 def _refuse_ridge(value: object, p: Public) -> None:
     ridge = check_number("ridge", value, 0, math.inf)
     if ridge > 0 and p.purpose == INFERENCE:
-        raise InvalidParameter(
-            "ridge",
-            "be 0 for purpose='inference', whose coefficients are not shrunken",
-            shown(value),
-            "Write purpose='prediction', or read shrunken_coef_.",
-        )
+        must = "be 0 for purpose='inference', whose coefficients are not shrunken"
+        raise InvalidParameter("ridge", must, shown(value), "Write purpose='prediction', or read shrunken_coef_.")
 
 
 RIDGE = Parameter("ridge", OTHER, 0.0, refuse=_refuse_ridge)

@@ -43,12 +43,8 @@ def _refuse_clip(value: object, p: Public) -> None:
         return
     pair = isinstance(value, tuple | list) and len(value) == 2 and all(is_number(entry) for entry in value)
     if not pair or not 0.5 <= float(value[0]) <= 0.999 or not 0.01 <= float(value[1]) <= 0.5:  # type: ignore[index]
-        raise InvalidParameter(
-            "clip",
-            "be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5",
-            shown(value),
-            "Write Quantile(0.9, share=0.05).",
-        )
+        must = "be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5"
+        raise InvalidParameter("clip", must, shown(value), "Write Quantile(0.9, share=0.05).")
     if p.kind == "views":
         raise InvalidParameter(
             "clip", "be None for views, whose relative units it would change", shown(value), "Choose bounds."

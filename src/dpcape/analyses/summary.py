@@ -40,12 +40,8 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
     groups = [_place(places, name, "by") for name in names_of(by, "by")]
     for at in groups:
         if facts.columns[at].kind != CATEGORY:
-            raise InvalidParameter(
-                "by",
-                "name columns with public levels",
-                f"{facts.columns[at].name!r}, a {facts.columns[at].kind}",
-                "Declare levels for it.",
-            )
+            must, remedy = "name columns with public levels", "Declare levels for it."
+            raise InvalidParameter("by", must, f"{facts.columns[at].name!r}, a {facts.columns[at].kind}", remedy)
     refuse_level_names(facts, groups)
     names = names_of(columns, "columns")
     chosen = [_place(places, name, "columns") for name in names] or [at for at in places.values() if at not in groups]
@@ -61,12 +57,9 @@ def refuse_level_names(facts: PublicFacts, groups: Sequence[int]) -> None:
     for at, column in enumerate(facts.columns):
         for taken in ("missing", "all") if at in groups else ("missing",):
             if taken in column.levels:
-                raise InvalidParameter(
-                    f"Levels of column {column.name!r}",
-                    f"not be called {taken!r}, which the table adds itself",
-                    list(column.levels),
-                    "Rename the level, or leave it out: missing values are counted anyway.",
-                )
+                must = f"not be called {taken!r}, which the table adds itself"
+                remedy = "Rename the level, or leave it out: missing values are counted anyway."
+                raise InvalidParameter(f"Levels of column {column.name!r}", must, list(column.levels), remedy)
 
 
 def checked_quantiles(value: object) -> tuple[float, ...]:
@@ -86,12 +79,8 @@ def weights_of(value: object, n_columns: int) -> list[float]:
         return [1.0] * n_columns
     given = list(value) if isinstance(value, list | tuple | np.ndarray) else []
     if len(given) != n_columns or not all(is_number(entry) and 1e-3 <= float(entry) <= 1e3 for entry in given):
-        raise InvalidParameter(
-            "weights",
-            f"be {n_columns} numbers from 0.001 to 1000, one per summarised column",
-            shown(value),
-            "A column of twice the weight has half the noise.",
-        )
+        must = f"be {n_columns} numbers from 0.001 to 1000, one per summarised column"
+        raise InvalidParameter("weights", must, shown(value), "A column of twice the weight has half the noise.")
     return [float(entry) for entry in given]
 
 

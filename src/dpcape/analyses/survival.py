@@ -36,12 +36,9 @@ def chosen_event(facts: PublicFacts, event: object) -> int:
     if event is None and len(names) == 1:
         return 0
     if not isinstance(event, str) or event not in names:
-        raise InvalidParameter(
-            "event",
-            f"name a time to an event of the table, of which there are: {', '.join(names) or 'none'}",
-            shown(event),
-            "Declare one as {'time': ..., 'event': ..., 'range': [0, ...]}.",
-        )
+        must = f"name a time to an event of the table, of which there are: {', '.join(names) or 'none'}"
+        remedy = "Declare one as {'time': ..., 'event': ..., 'range': [0, ...]}."
+        raise InvalidParameter("event", must, shown(event), remedy)
     return names.index(event)
 
 
@@ -52,12 +49,9 @@ def chosen_groups(facts: PublicFacts, event: int, by: object) -> list[int]:
     found = []
     for name in names_of(by, "by"):
         if name not in places or name in taken or facts.columns[places[name]].kind != CATEGORY:
-            raise InvalidParameter(
-                "by",
-                "name columns with public levels that are not part of the time to an event",
-                repr(name),
-                f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}.",
-            )
+            must = "name columns with public levels that are not part of the time to an event"
+            remedy = f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}."
+            raise InvalidParameter("by", must, repr(name), remedy)
         found.append(places[name])
     refuse_level_names(facts, found)
     return found
@@ -69,11 +63,8 @@ def horizon_of(facts: PublicFacts, event: int, horizon: object) -> float:
     if horizon is None:
         return time.high
     if not is_number(horizon) or not 1e-9 * time.high <= float(horizon) <= time.high:
-        raise InvalidParameter(
-            "horizon",
-            f"be a positive number up to {time.high:g}, the end of the public range of time, or None",
-            shown(horizon),
-        )
+        must = f"be a positive number up to {time.high:g}, the end of the public range of time, or None"
+        raise InvalidParameter("horizon", must, shown(horizon))
     return float(horizon)
 
 
@@ -132,13 +123,7 @@ KAPLAN_MEIER = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        EVENT,
-        Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
-        _BINS,
-        HORIZON,
-        CONFIDENCE,
-    ),
+    parameters=(EVENT, Parameter("by", OTHER, None, optional=True, refuse=_refuse_by), _BINS, HORIZON, CONFIDENCE),
     facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title=_TITLE),),
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
@@ -158,12 +143,7 @@ LOG_RANK = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group),
-        EVENT,
-        _BINS,
-        HORIZON,
-    ),
+    parameters=(Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group), EVENT, _BINS, HORIZON),
     facts=(Parameter("n_groups", WHOLE, 3, 3, 10_000, title=_TITLE),),
     # A plan knows how many groups there are, and no columns.
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 3), "by": parameters.get("by")},

@@ -47,12 +47,8 @@ def _refuse_basis(value: object, p: Public) -> None:
         return
     basis = as_basis(value)
     if basis.n_features != p.n_features:
-        raise InvalidParameter(
-            "basis",
-            f"have one row per column of the records ({p.n_features})",
-            basis.n_features,
-            "Use a basis of the voxels of the mask.",
-        )
+        must = f"have one row per column of the records ({p.n_features})"
+        raise InvalidParameter("basis", must, basis.n_features, "Use a basis of the voxels of the mask.")
 
 
 BASIS = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis)

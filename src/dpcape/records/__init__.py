@@ -265,12 +265,8 @@ def labelled(
     array([0.5])
     """
     if (response is None) == (classes is None):
-        raise InvalidParameter(
-            "Either response or classes",
-            "be given",
-            "neither" if response is None else "both",
-            "Use response=(low, high) for numbers and classes=[...] for labels.",
-        )
+        must, remedy = "be given", "Use response=(low, high) for numbers and classes=[...] for labels."
+        raise InvalidParameter("Either response or classes", must, "neither" if response is None else "both", remedy)
     ranges = described(schema, ranges)
     recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid, precision), response, classes, outside)
     if is_streamed(X):

@@ -235,10 +235,7 @@ class _Dataset(_Source):
         return cast(
             "Iterator[pa.RecordBatch]",
             self.data.to_batches(
-                columns=columns,
-                batch_size=n_rows,
-                batch_readahead=_BATCHES_AHEAD,
-                fragment_readahead=_FILES_AHEAD,
+                columns=columns, batch_size=n_rows, batch_readahead=_BATCHES_AHEAD, fragment_readahead=_FILES_AHEAD
             ),
         )
 
@@ -257,12 +254,8 @@ class _Batches(_Source):
     def schema(self) -> pa.Schema:
         for batch in self._checked():
             return batch.schema
-        raise InvalidParameter(
-            "X",
-            "have at least one row and one column",
-            "a stream without batches",
-            "Leave a site without records out of the federation.",
-        )
+        remedy = "Leave a site without records out of the federation."
+        raise InvalidParameter("X", "have at least one row and one column", "a stream without batches", remedy)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         known = None
@@ -276,12 +269,8 @@ class _Batches(_Source):
         kind = import_module("pyarrow").RecordBatch
         for batch in self.open():
             if not isinstance(batch, kind):
-                raise InvalidParameter(
-                    "A stream",
-                    "give record batches of pyarrow",
-                    type(batch).__name__,
-                    "Convert each part with pyarrow.RecordBatch.from_pandas or from_pydict.",
-                )
+                remedy = "Convert each part with pyarrow.RecordBatch.from_pandas or from_pydict."
+                raise InvalidParameter("A stream", "give record batches of pyarrow", type(batch).__name__, remedy)
             yield batch
 
 
@@ -290,12 +279,9 @@ def _source(data: object) -> _Source:
     if isinstance(data, sets.Dataset):
         return _Dataset(data)
     if hasattr(data, "read_next_batch") or (isinstance(data, Iterable) and iter(data) is data):
-        raise InvalidParameter(
-            "A stream",
-            "be readable again, once for every release",
-            f"{type(data).__name__}, which can be read once",
-            "Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...).",
-        )
+        must = "be readable again, once for every release"
+        remedy = "Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...)."
+        raise InvalidParameter("A stream", must, f"{type(data).__name__}, which can be read once", remedy)
     if hasattr(type(data), "__arrow_c_stream__"):
         reader = import_module("pyarrow").RecordBatchReader
         return _Batches(lambda: cast("Iterable[pa.RecordBatch]", reader.from_stream(data)))

@@ -44,12 +44,8 @@ class Counts:
         )
         self.shape: tuple[int, int] = (self._counts.shape[0], self._counts.shape[1])
         if 0 in self.shape:
-            raise InvalidParameter(
-                "counts",
-                "have at least one document and one word",
-                f"shape {self.shape}",
-                "Leave a site without documents out of the federation.",
-            )
+            remedy = "Leave a site without documents out of the federation."
+            raise InvalidParameter("counts", "have at least one document and one word", f"shape {self.shape}", remedy)
         given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
         self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
         for rows in strips(*self.shape):
@@ -89,12 +85,8 @@ class Counts:
 def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
     """Return our own row-format array; it shares the caller's numbers if they are in that format."""
     if data.ndim != 2 or data.dtype.kind not in NUMERIC_KINDS:
-        raise InvalidParameter(
-            "counts",
-            "be a two-dimensional array of numbers",
-            f"shape {data.shape} of {kind_of(data)}",
-            "Give one row per document and one column per word.",
-        )
+        must, remedy = "be a two-dimensional array of numbers", "Give one row per document and one column per word."
+        raise InvalidParameter("counts", must, f"shape {data.shape} of {kind_of(data)}", remedy)
     counts: csr_array[Any, tuple[int, int]] = csr_array(data)
     try:
         counts.check_format(full_check=True)
@@ -115,9 +107,6 @@ def _are_counts(numbers: FloatArray) -> npt.NDArray[np.bool_]:
 def _check_counts(numbers: FloatArray) -> None:
     """Refuse entries that are not counts; the message gives neither position nor value."""
     if not bool(_are_counts(numbers).all()):
-        raise InvalidParameter(
-            "counts",
-            "be whole numbers from 0 to 2147483647",
-            "at least one other (not shown: counts are private)",
-            "Pass how often each word occurs, not weights or frequencies.",
-        )
+        must = "be whole numbers from 0 to 2147483647"
+        remedy = "Pass how often each word occurs, not weights or frequencies."
+        raise InvalidParameter("counts", must, "at least one other (not shown: counts are private)", remedy)

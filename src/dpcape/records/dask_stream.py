@@ -101,11 +101,8 @@ class DaskStream(Stream):
             found: list[_OfPart[T]] = self._computed([work(recipe, function, *part) for part in parts])
             for at, entry in enumerate(found, start):
                 if entry.version != __version__:
-                    raise ProtocolError(
-                        "The computation was refused",
-                        "workers of the site's Dask cluster have another version of dpcape",
-                        "Install the same one there.",
-                    )
+                    why = "workers of the site's Dask cluster have another version of dpcape"
+                    raise ProtocolError("The computation was refused", why, "Install the same one there.")
                 self._confirm(at, entry.checksum)
                 yield entry
 
@@ -154,12 +151,8 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
     tables, target = (data[:-1], data[-1]) if isinstance(recipe, OfLabelled) else (data, None)
     named = target is None or isinstance(target, str)
     if not all(hasattr(type(entry), "__dask_graph__") for entry in (*tables, *(() if named else (target,)))):
-        raise InvalidParameter(
-            "Tables and target",
-            "all be collections of Dask, or none of them",
-            "both kinds",
-            "Convert them with dask.array.from_array, or compute the collections.",
-        )
+        remedy = "Convert them with dask.array.from_array, or compute the collections."
+        raise InvalidParameter("Tables and target", "all be collections of Dask, or none of them", "both kinds", remedy)
     if isinstance(target, str) and not hasattr(tables[0], "columns"):
         raise InvalidParameter(
             "y", "be an array of Dask where X is one", f"the name {target!r}", "Pass the array, or a table."
@@ -185,12 +178,8 @@ def _parts(collections: Sequence[Any]) -> list[tuple[object, ...]]:
         found = collection.to_delayed()
         parts.append(list(found.ravel()) if hasattr(found, "ravel") else list(found))
     if len({len(entry) for entry in parts}) > 1:
-        raise InvalidParameter(
-            "Collections of Dask",
-            "be divided into the same parts",
-            "different numbers of them",
-            "Use rechunk or repartition.",
-        )
+        must = "be divided into the same parts"
+        raise InvalidParameter("Collections of Dask", must, "different numbers of them", "Use rechunk or repartition.")
     return list(zip(*parts, strict=True))
 
 

@@ -205,12 +205,9 @@ def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArra
     """Return an array as rows of the declared width; trailing axes, such as those of images, are joined."""
     flat = array.reshape(len(array), -1) if array.ndim > 2 else array
     if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
-        raise InvalidParameter(
-            subject,
-            f"have the {columns.n_columns} columns the study declares",
-            f"shape {array.shape[1:]} per record",
-            "Check the study's [data] table against the file.",
-        )
+        must = f"have the {columns.n_columns} columns the study declares"
+        remedy = "Check the study's [data] table against the file."
+        raise InvalidParameter(subject, must, f"shape {array.shape[1:]} per record", remedy)
     return flat
 
 

@@ -283,19 +283,11 @@ def _selection(table: Table, schema: Schema | None) -> list[int] | None:
 def _check_unnamed(table: Table, schema: Schema) -> None:
     """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
     if schema.named:
-        raise InvalidParameter(
-            f"Columns of {table.subject}",
-            "have names, to be found in the schema",
-            "an array without names",
-            "Pass feature_names=, or a pandas or polars table.",
-        )
+        must, remedy = "have names, to be found in the schema", "Pass feature_names=, or a pandas or polars table."
+        raise InvalidParameter(f"Columns of {table.subject}", must, "an array without names", remedy)
     if len(schema.columns) != table.shape[1]:
-        raise InvalidParameter(
-            "ranges",
-            f"be one (low, high) pair per column of {table.subject} ({table.shape[1]})",
-            len(schema.columns),
-            "List every column, in order.",
-        )
+        must = f"be one (low, high) pair per column of {table.subject} ({table.shape[1]})"
+        raise InvalidParameter("ranges", must, len(schema.columns), "List every column, in order.")
 
 
 def _names_and_width(table: Table, schema: Schema | None) -> tuple[tuple[str, ...], int]:

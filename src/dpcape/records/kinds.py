@@ -161,12 +161,8 @@ class Records:
 
         The factors by which rows were shortened are written into `factors` if it is given.
         """
-        raise InvalidParameter(
-            "rows",
-            "be asked of records made of bounded rows",
-            f"{self.kind} of unit {self.unit!r}",
-            "Use a statistic made for this kind of records.",
-        )
+        must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
+        raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
         """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
@@ -310,12 +306,8 @@ class Subjects(Records):
     def each_subject(self) -> Iterator[FloatArray]:
         """Return an iterator over subjects, (time points, n_features) each; the buffer is used again."""
         if self.unit != "subject":
-            raise InvalidParameter(
-                "unit",
-                "be 'subject' to go through whole subjects",
-                "'record'",
-                "Build the records with unit='subject', or use blocks().",
-            )
+            remedy = "Build the records with unit='subject', or use blocks()."
+            raise InvalidParameter("unit", "be 'subject' to go through whole subjects", "'record'", remedy)
         return self._each_subject()
 
     def _each_subject(self) -> Iterator[FloatArray]:
@@ -359,12 +351,8 @@ class Subjects(Records):
 
     def _require_time_points(self) -> None:
         if self.unit != "record":
-            raise InvalidParameter(
-                "unit",
-                "be 'record' to go through single time points",
-                "'subject'",
-                "Use each_subject(), and a statistic that treats a subject as one contribution.",
-            )
+            remedy = "Use each_subject(), and a statistic that treats a subject as one contribution."
+            raise InvalidParameter("unit", "be 'record' to go through single time points", "'subject'", remedy)
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         position = start

@@ -43,12 +43,8 @@ class Response:
             return
         check_finite(self._values, subject="y")
         if outside == "refuse" and bool(((self._values < low) | (self._values > high)).any()):
-            raise InvalidParameter(
-                "y",
-                f"lie in the public range {self.range}",
-                "a value outside",
-                "Widen the range from public knowledge, or use outside='clip'.",
-            )
+            remedy = "Widen the range from public knowledge, or use outside='clip'."
+            raise InvalidParameter("y", f"lie in the public range {self.range}", "a value outside", remedy)
 
     def read(self, start: int, stop: int) -> FloatArray:
         """Return responses `start` to `stop`, in [-1, 1]."""
@@ -89,12 +85,9 @@ class Codes:
         self.labels_are = _kind_of(labels)
         self.n_invalid = int(np.count_nonzero(self._codes < 0))
         if self.n_invalid and not lenient:
-            raise InvalidParameter(
-                "y",
-                "contain only labels listed in classes",
-                "at least one other (not shown: labels are private)",
-                "Add it to classes at every site, or leave such records out by a public rule.",
-            )
+            must = "contain only labels listed in classes"
+            remedy = "Add it to classes at every site, or leave such records out by a public rule."
+            raise InvalidParameter("y", must, "at least one other (not shown: labels are private)", remedy)
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.intp]:
         """Return the codes of records `start` to `stop`; -1 where a label is not valid."""

@@ -63,12 +63,8 @@ def series_of(
     if n_features not in (None, pattern.n_features):
         raise InvalidParameter("n_features", "be the number of columns of every series", n_features)
     if by_subject and not pattern.names and all(part is not None and part.names for part in tables):
-        raise InvalidParameter(
-            "feature_names",
-            "be given for unit='subject' where the tables of subjects have names of their own",
-            "None",
-            "List the public ones as feature_names=[...].",
-        )
+        must = "be given for unit='subject' where the tables of subjects have names of their own"
+        raise InvalidParameter("feature_names", must, "None", "List the public ones as feature_names=[...].")
     same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
     if len(same) < len(listed) and not lenient:
         raise InvalidParameter(
@@ -76,12 +72,8 @@ def series_of(
         )
     kept = [part for part in same if longest is None or part.n_rows <= longest]
     if len(kept) < len(same) and not lenient:
-        raise InvalidParameter(
-            "A subject",
-            f"have at most rows_per_subject ({longest}) time points",
-            "a longer series",
-            "Cut long series by a public rule.",
-        )
+        must = f"have at most rows_per_subject ({longest}) time points"
+        raise InvalidParameter("A subject", must, "a longer series", "Cut long series by a public rule.")
     # Even without a valid series, the number of columns is known.
     return kept or [pattern.emptied()], len(listed)
 
@@ -129,10 +121,7 @@ def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:
         return 1
     number = isinstance(rows_per_subject, int | np.integer) and not isinstance(rows_per_subject, bool)
     if rows_per_subject is None or not number or rows_per_subject < 1:
-        raise InvalidParameter(
-            "rows_per_subject",
-            "be a positive whole number for unit='subject'",
-            repr(rows_per_subject),
-            "Choose it from public knowledge, such as the length of a session, never from the longest series.",
-        )
+        must = "be a positive whole number for unit='subject'"
+        remedy = "Choose it from public knowledge, such as the length of a session, never from the longest series."
+        raise InvalidParameter("rows_per_subject", must, repr(rows_per_subject), remedy)
     return int(rows_per_subject)

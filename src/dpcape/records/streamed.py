@@ -152,12 +152,9 @@ def stream_records(recipe: Recipe, *data: object, progress: bool = False) -> Str
 
     tables = data[:-1] if isinstance(recipe, OfLabelled) else data
     if isinstance(recipe, OfViews) and any(table is not tables[0] for table in tables):
-        raise InvalidParameter(
-            "All views of a stream",
-            "be columns of the same one, so that rows belong together",
-            "several streams",
-            "Pass it for each view, with other columns in ranges or feature_names.",
-        )
+        must = "be columns of the same one, so that rows belong together"
+        remedy = "Pass it for each view, with other columns in ranges or feature_names."
+        raise InvalidParameter("All views of a stream", must, "several streams", remedy)
     source = large_dataset(tables[0]) if isinstance(tables[0], str | os.PathLike) else tables[0]
     return Streamed(ArrowStream(source, recipe, data[-1]), recipe, progress=progress)
 

@@ -104,20 +104,12 @@ class Scan:
         for part in parts:
             first = part.facts if first is None else first
             if part.facts.shape_facts() != first.shape_facts():
-                raise InvalidParameter(
-                    "All parts of X",
-                    "have the same columns",
-                    "parts that differ",
-                    "Give every part the same names, in the same order.",
-                )
+                remedy = "Give every part the same names, in the same order."
+                raise InvalidParameter("All parts of X", "have the same columns", "parts that differ", remedy)
             n_records, n_invalid = n_records + part.facts.n_records, n_invalid + part.n_invalid
         if first is None:
-            raise InvalidParameter(
-                "X",
-                "have at least one row and one column",
-                "a stream without rows",
-                "Leave a site without records out of the federation.",
-            )
+            remedy = "Leave a site without records out of the federation."
+            raise InvalidParameter("X", "have at least one row and one column", "a stream without rows", remedy)
         return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid)
 
 
@@ -144,11 +136,8 @@ class Checksum:
 
 def changed() -> ProtocolError:
     """Return the error for a source that does not give what it gave the first time."""
-    return ProtocolError(
-        "The data were refused",
-        "they are not those that were read first: rows were added, removed or changed, or came in another order",
-        "Make the records again; a query needs ORDER BY.",
-    )
+    why = "they are not those that were read first: rows were added, removed or changed, or came in another order"
+    return ProtocolError("The data were refused", why, "Make the records again; a query needs ORDER BY.")
 
 
 def checked_windows(windows: Iterator[Raw], first: Checksum | None, seen: Checksum) -> Iterator[Raw]:

@@ -95,12 +95,9 @@ class TypedTable(Records):
         self._schema = schema
         self._table = read_table(data, subject="data")
         if not schema.named or isinstance(self._table, ArrayTable):
-            raise InvalidParameter(
-                "data",
-                "be a table with named columns, and columns a mapping from their names",
-                "an array or a list",
-                "Pass a pandas or polars table, or a mapping from name to column.",
-            )
+            must = "be a table with named columns, and columns a mapping from their names"
+            remedy = "Pass a pandas or polars table, or a mapping from name to column."
+            raise InvalidParameter("data", must, "an array or a list", remedy)
         for column in schema.columns:
             if column.range is None and column.levels is None:
                 raise InvalidParameter(f"Column {column.name!r}", "have a range or levels", "neither", "State one.")

@@ -120,12 +120,8 @@ def subjects(
     Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
     """
     if unit not in ("subject", "record"):
-        raise InvalidParameter(
-            "unit",
-            "be 'subject' or 'record'",
-            repr(unit),
-            "'subject' protects a person, 'record' one time point of a person.",
-        )
+        remedy = "'subject' protects a person, 'record' one time point of a person."
+        raise InvalidParameter("unit", "be 'subject' or 'record'", repr(unit), remedy)
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)
     given, feature_names, in_one_file = raw_series(

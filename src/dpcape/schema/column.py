@@ -171,12 +171,9 @@ class Column:
             return np.fromiter((where.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
         entries = values.tolist()
         if not lenient and any(_is_other_type(value, text) for value in entries):
-            raise InvalidParameter(
-                f"Column {self.name!r}",
-                f"hold {'text' if text else 'numbers'}, like its public levels",
-                "numbers" if text else "text",
-                "Convert the column, or write the levels as the column has them.",
-            )
+            must = f"hold {'text' if text else 'numbers'}, like its public levels"
+            remedy = "Convert the column, or write the levels as the column has them."
+            raise InvalidParameter(f"Column {self.name!r}", must, "numbers" if text else "text", remedy)
         codes = (_code(value, where, self.name) for value in entries)
         return np.fromiter(codes, dtype=np.intp, count=len(values))
 
@@ -191,22 +188,15 @@ def column_of(name: str, spec: object) -> Column:
     if isinstance(spec, Mapping):
         return _column_of_mapping(name, spec)
     if not isinstance(spec, list | tuple | np.ndarray):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "have a (low, high) range or a list of levels",
-            repr(spec),
-            "Take both from public knowledge, never from the records.",
-        )
+        remedy = "Take both from public knowledge, never from the records."
+        raise InvalidParameter(f"Column {name!r}", "have a (low, high) range or a list of levels", repr(spec), remedy)
     if len(spec) == 2 and all(isinstance(entry, datetime.date) for entry in spec):
         return Column(name=name, range=tuple(spec))
     pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
     if pair_of_numbers and not isinstance(spec, tuple):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "say whether its two numbers are a range or levels",
-            "a list",
-            "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}.",
-        )
+        must = "say whether its two numbers are a range or levels"
+        remedy = "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}."
+        raise InvalidParameter(f"Column {name!r}", must, "a list", remedy)
     if pair_of_numbers:
         return Column(name=name, range=(spec[0], spec[1]))
     return Column(name=name, levels=tuple(spec))
@@ -220,12 +210,8 @@ def checked_range(pair: Any, *, subject: str) -> tuple[float, float]:
     except (TypeError, ValueError):
         numbers = False
     if not numbers or not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InvalidParameter(
-            subject,
-            "be (low, high), two finite numbers with low below high",
-            repr(pair),
-            "Take them from public knowledge, never from the records.",
-        )
+        remedy = "Take them from public knowledge, never from the records."
+        raise InvalidParameter(subject, "be (low, high), two finite numbers with low below high", repr(pair), remedy)
     if middle_and_half((float(low), float(high)))[1] < NARROWEST_HALF_WIDTH:
         raise InvalidParameter(subject, "be wider than 1e-300", repr(pair), "Measure in smaller units.")
     return float(low), float(high)
@@ -268,12 +254,8 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
 def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
     """Return the column described by "range" or "levels", and perhaps "missing" and "unit"."""
     if not set(spec) <= {"range", "levels", "missing", "unit"} or ("range" in spec) == ("levels" in spec):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "have range or levels, and may have missing and unit",
-            sorted(map(str, spec)),
-            "Write for example range = [0, 100].",
-        )
+        must = "have range or levels, and may have missing and unit"
+        raise InvalidParameter(f"Column {name!r}", must, sorted(map(str, spec)), "Write for example range = [0, 100].")
     levels = spec.get("levels")
     if levels is not None and not isinstance(levels, list | tuple):
         raise InvalidParameter(f"levels of column {name!r}", "be a list", repr(levels), "Write them in brackets.")
@@ -335,31 +317,19 @@ def _check_levels(column: Column) -> None:
     text = all(isinstance(level, str) for level in levels)
     numbers = all(_is_finite(level) for level in levels)
     if not levels or not (text or numbers) or len(set(levels)) != len(levels):
-        raise InvalidParameter(
-            f"levels of column {column.name!r}",
-            "be distinct, all text or all finite numbers",
-            repr(list(levels)),
-            "List every public level once.",
-        )
+        must, remedy = "be distinct, all text or all finite numbers", "List every public level once."
+        raise InvalidParameter(f"levels of column {column.name!r}", must, repr(list(levels)), remedy)
     if column.missing is not None and column.missing not in levels:
-        raise InvalidParameter(
-            f"missing of column {column.name!r}",
-            "be one of its levels",
-            repr(column.missing),
-            "Add a level for missing values at every site.",
-        )
+        must, remedy = "be one of its levels", "Add a level for missing values at every site."
+        raise InvalidParameter(f"missing of column {column.name!r}", must, repr(column.missing), remedy)
 
 
 def _check_unit(column: Column) -> None:
     """Refuse a unit that is not a short text, and one of a column that has no numbers."""
     unit = column.unit
     if not isinstance(unit, str) or len(unit) > _LONGEST_UNIT or not unit.isprintable():
-        raise InvalidParameter(
-            f"unit of column {column.name!r}",
-            f"be a text of at most {_LONGEST_UNIT} letters",
-            repr(unit),
-            "Write for example 'years'.",
-        )
+        must = f"be a text of at most {_LONGEST_UNIT} letters"
+        raise InvalidParameter(f"unit of column {column.name!r}", must, repr(unit), "Write for example 'years'.")
     if unit and (column.dates or column.levels is not None):
         raise InvalidParameter(
             f"unit of column {column.name!r}", "be left out for levels and dates", repr(unit), "Remove it."
@@ -374,12 +344,8 @@ def _checked_fill(column: Column) -> float:
             f"missing of column {column.name!r}", "be a finite number", repr(fill), "Choose a constant."
         )
     if column.range is not None and not column.range[0] <= fill <= column.range[1]:
-        raise InvalidParameter(
-            f"missing of column {column.name!r}",
-            f"lie in its range {column.range}",
-            repr(fill),
-            "Give it in the column's own units.",
-        )
+        must, remedy = f"lie in its range {column.range}", "Give it in the column's own units."
+        raise InvalidParameter(f"missing of column {column.name!r}", must, repr(fill), remedy)
     return float(fill)
 
 

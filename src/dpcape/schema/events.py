@@ -25,12 +25,8 @@ def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[
         occurred, the last one unless stated; and perhaps "unit" of the time, such as "days".
     """
     if not set(spec) <= _KEYS or not {"time", "event", "range"} <= set(spec):
-        raise InvalidParameter(
-            "A time to an event",
-            "have time, event and range, and may have levels, occurred and unit",
-            f"{sorted(map(str, spec))} for {name!r}",
-            _EXAMPLE,
-        )
+        must = "have time, event and range, and may have levels, occurred and unit"
+        raise InvalidParameter("A time to an event", must, f"{sorted(map(str, spec))} for {name!r}", _EXAMPLE)
     names = spec["time"], spec["event"]
     if not all(isinstance(entry, str) and entry for entry in names) or names[0] == names[1]:
         raise InvalidParameter(f"time and event of {name!r}", "name two columns", repr(names), _EXAMPLE)

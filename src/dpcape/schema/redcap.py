@@ -68,19 +68,13 @@ def read_dictionary(path: str | Path) -> Proposal:
             lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
                       and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DamagedFile(
-            f"The data dictionary {str(path)!r} could not be read",
-            "it is missing or not a CSV file in UTF-8",
-            "Export it again.",
-        ) from error
+        why = "it is missing or not a CSV file in UTF-8"
+        raise DamagedFile(f"The data dictionary {str(path)!r} could not be read", why, "Export it again.") from error
     absent = [name for name in _NEEDED if not lines or name not in lines[0]]
     if absent:
-        raise InvalidParameter(
-            where.name,
-            "be a REDCap data dictionary, with the columns it has when exported",
-            f"a file without {absent[0]!r}",
-            "Export it from Project Setup, Data Dictionary.",
-        )
+        must = "be a REDCap data dictionary, with the columns it has when exported"
+        remedy = "Export it from Project Setup, Data Dictionary."
+        raise InvalidParameter(where.name, must, f"a file without {absent[0]!r}", remedy)
     columns: dict[str, Mapping[str, object]] = {}
     left_out: dict[str, str] = {}
     for line in lines:

@@ -77,20 +77,12 @@ class Schema(SchemaTransformer):
     def __post_init__(self) -> None:
         names = self.feature_names
         if not names or len(set(names)) != len(names):
-            raise InvalidParameter(
-                "Columns of a schema",
-                "give at least one feature, each with its own name",
-                f"{len(names)} features",
-                "Describe every column once.",
-            )
+            must = "give at least one feature, each with its own name"
+            raise InvalidParameter("Columns of a schema", must, f"{len(names)} features", "Describe every column once.")
         plain = [column.range is None and column.levels is None for column in self.columns]
         if any(plain) and not all(plain):
-            raise InvalidParameter(
-                f"Column {self.columns[plain.index(True)].name!r}",
-                "have a range or levels, as others do",
-                "neither",
-                "Describe every column that is used.",
-            )
+            must, remedy = "have a range or levels, as others do", "Describe every column that is used."
+            raise InvalidParameter(f"Column {self.columns[plain.index(True)].name!r}", must, "neither", remedy)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
@@ -98,20 +90,13 @@ class Schema(SchemaTransformer):
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DamagedFile(
-                f"The schema file {str(path)!r} could not be read",
-                f"it is missing or not valid TOML ({error})",
-                "Correct it.",
-            ) from error
+            why = f"it is missing or not valid TOML ({error})"
+            raise DamagedFile(f"The schema file {str(path)!r} could not be read", why, "Correct it.") from error
         columns = content.get("columns")
         described = isinstance(columns, dict) and all(isinstance(spec, dict) for spec in columns.values())
         if set(content) != {"columns"} or not described:
-            raise InvalidParameter(
-                "A schema file",
-                "hold [columns.NAME] tables and nothing else",
-                sorted(content),
-                "Write for example [columns.age] and below it range = [0, 100].",
-            )
+            subject, remedy = "A schema file", "Write for example [columns.age] and below it range = [0, 100]."
+            raise InvalidParameter(subject, "hold [columns.NAME] tables and nothing else", sorted(content), remedy)
         return cls.of(content["columns"])
 
     @classmethod
@@ -132,27 +117,16 @@ class Schema(SchemaTransformer):
         if isinstance(ranges, Mapping):
             return _of_mapping(ranges)
         if isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges):
-            raise InvalidParameter(
-                "ranges of a schema",
-                "name every column",
-                f"one range, {ranges!r}",
-                "Write one (low, high) per column, or give rows() the one range for all.",
-            )
+            remedy = "Write one (low, high) per column, or give rows() the one range for all."
+            raise InvalidParameter("ranges of a schema", "name every column", f"one range, {ranges!r}", remedy)
         if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
-            raise InvalidParameter(
-                "ranges",
-                "be a list of (low, high) pairs, a mapping from column name, or a Schema",
-                repr(ranges),
-                "Take ranges from public knowledge, never from the records.",
-            )
+            must = "be a list of (low, high) pairs, a mapping from column name, or a Schema"
+            remedy = "Take ranges from public knowledge, never from the records."
+            raise InvalidParameter("ranges", must, repr(ranges), remedy)
         labels = names or positional_names(len(ranges))
         if len(labels) != len(ranges):
-            raise InvalidParameter(
-                "ranges",
-                f"be one (low, high) pair per column ({len(labels)})",
-                len(ranges),
-                "List every column, or use a mapping from column name to range.",
-            )
+            remedy = "List every column, or use a mapping from column name to range."
+            raise InvalidParameter("ranges", f"be one (low, high) pair per column ({len(labels)})", len(ranges), remedy)
         pairs = zip(labels, _as_pairs(ranges), strict=True)
         return cls(tuple(Column(name=name, range=pair) for name, pair in pairs), named=bool(names))
 
@@ -328,12 +302,8 @@ class Schema(SchemaTransformer):
         """Return the schema with the fills of a mapping from column name."""
         unknown = set(missing) - {column.name for column in self.columns}
         if unknown:
-            raise InvalidParameter(
-                "missing",
-                "name columns that are used",
-                repr(sorted(map(str, unknown))[0]),
-                "Use the names of the columns, or their positions if they have no names.",
-            )
+            remedy = "Use the names of the columns, or their positions if they have no names."
+            raise InvalidParameter("missing", "name columns that are used", repr(sorted(map(str, unknown))[0]), remedy)
         columns = (
             replace(column, missing=missing[column.name]) if column.name in missing else column
             for column in self.columns
@@ -342,12 +312,9 @@ class Schema(SchemaTransformer):
 
     def _wrong_number(self, got: tuple[int, ...]) -> InvalidParameter:
         """Say that the columns do not fit."""
-        return InvalidParameter(
-            "block",
-            f"have the {len(self.columns)} columns of the schema, equally long",
-            got,
-            "Pass the schema's columns in order, or a table with named columns.",
-        )
+        must = f"have the {len(self.columns)} columns of the schema, equally long"
+        remedy = "Pass the schema's columns in order, or a table with named columns."
+        return InvalidParameter("block", must, got, remedy)
 
 
 Ranges: TypeAlias = Mapping[str, object] | Sequence[object] | Schema

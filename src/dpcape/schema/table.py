@@ -55,12 +55,8 @@ class ColumnTable:
         self.subject = subject
         self._columns = [_own_types(column) for column in columns.values()]
         if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
-            raise InvalidParameter(
-                f"Columns of {subject}",
-                "be one-dimensional and equally long",
-                "different shapes",
-                "Give every record one entry in each column.",
-            )
+            must, remedy = "be one-dimensional and equally long", "Give every record one entry in each column."
+            raise InvalidParameter(f"Columns of {subject}", must, "different shapes", remedy)
         self.shape: tuple[int, int] = (len(self._columns[0]) if self._columns else 0, len(self._columns))
         self.names = tuple(str(name) for name in columns)
 
@@ -159,12 +155,8 @@ def read_table(
     """
     table = _open(data, subject=subject, lenient=lenient)
     if 0 in table.shape:
-        raise InvalidParameter(
-            subject,
-            "have at least one row and one column",
-            f"shape {table.shape}",
-            "Leave a site without records out of the federation.",
-        )
+        remedy = "Leave a site without records out of the federation."
+        raise InvalidParameter(subject, "have at least one row and one column", f"shape {table.shape}", remedy)
     if feature_names is not None:
         table.names = checked_names(feature_names, n_columns=table.shape[1], subject=subject)
     if len(set(table.names)) != len(table.names):
@@ -188,14 +180,7 @@ def to_numbers(values: AnyArray, *, subject: str, lenient: bool = False) -> AnyA
 
 def kind_of(values: AnyArray) -> str:
     """Return what a column holds, in words; NumPy's own name would reveal the length of the longest text."""
-    names = {
-        "U": "text",
-        "S": "bytes",
-        "O": "objects",
-        "c": "complex numbers",
-        "M": "dates",
-        "m": "durations",
-    }
+    names = {"U": "text", "S": "bytes", "O": "objects", "c": "complex numbers", "M": "dates", "m": "durations"}
     return "numbers" if values.dtype.kind in NUMERIC_KINDS else names.get(values.dtype.kind, "something else")
 
 
@@ -216,12 +201,8 @@ def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) ->
         raise _masked(subject)
     values = _own_types(data) if lenient and isinstance(data, list | tuple) else _column_values(data)
     if values.shape != (n_rows,):
-        raise InvalidParameter(
-            subject,
-            f"be one-dimensional with one entry per row of X ({n_rows})",
-            f"shape {values.shape}",
-            "Pass a single column in the order of the rows.",
-        )
+        must = f"be one-dimensional with one entry per row of X ({n_rows})"
+        raise InvalidParameter(subject, must, f"shape {values.shape}", "Pass a single column in the order of the rows.")
     return values
 
 
@@ -259,12 +240,8 @@ def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArra
     if array.dtype.kind not in NUMERIC_KINDS:
         raise _not_numeric(subject, kind_of(array))
     if array.ndim != 2:
-        raise InvalidParameter(
-            subject,
-            "have two dimensions, one row per record",
-            f"shape {array.shape}",
-            "Reshape it so that each record is one row.",
-        )
+        remedy = "Reshape it so that each record is one row."
+        raise InvalidParameter(subject, "have two dimensions, one row per record", f"shape {array.shape}", remedy)
     return array
 
 
@@ -301,12 +278,8 @@ def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tupl
     """Return the names as text, one per column."""
     given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
     if len(given) != n_columns:
-        raise InvalidParameter(
-            f"feature_names of {subject}",
-            f"be one name per column ({n_columns})",
-            len(given),
-            "List every column once, in order.",
-        )
+        must = f"be one name per column ({n_columns})"
+        raise InvalidParameter(f"feature_names of {subject}", must, len(given), "List every column once, in order.")
     return given
 
 

@@ -37,12 +37,9 @@ class Atlas(Basis):
         whole = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iu" and (given >= 0).all() and given.any()
         numbers = np.unique(given[given > 0]) if whole else np.empty(0, dtype=np.int64)
         if not 1 <= len(numbers) <= MOST_COLUMNS:
-            raise InvalidParameter(
-                "labels",
-                f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones",
-                f"{len(numbers)} in an array of shape {given.shape}",
-                "Use the atlas of the voxels of the mask.",
-            )
+            must = f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones"
+            remedy = "Use the atlas of the voxels of the mask."
+            raise InvalidParameter("labels", must, f"{len(numbers)} in an array of shape {given.shape}", remedy)
         self._labels: IntArray = given.astype(np.int64)
         self.n_features, self.n_columns = len(given), len(numbers)
         self._at = np.flatnonzero(given > 0)
@@ -98,22 +95,15 @@ class Template(Basis):
         except (TypeError, ValueError):
             given = np.full((), np.nan)
         if given.ndim != 2 or not 1 <= given.shape[1] <= min(MOST_COLUMNS, given.shape[0]):
-            raise InvalidParameter(
-                "A template",
-                f"be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}",
-                f"shape {given.shape}",
-                "Use a matrix with one row per column of the records.",
-            )
+            must = f"be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}"
+            remedy = "Use a matrix with one row per column of the records."
+            raise InvalidParameter("A template", must, f"shape {given.shape}", remedy)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = float(np.abs(given.T @ given - np.eye(given.shape[1])).max())
         # Written so that NaN is refused: products of huge numbers are none.
         if not np.isfinite(given).all() or not apart <= 1e-8:
-            raise InvalidParameter(
-                "A template",
-                "have finite orthonormal columns",
-                "columns that are not",
-                "Use numpy.linalg.qr(columns)[0].",
-            )
+            remedy = "Use numpy.linalg.qr(columns)[0]."
+            raise InvalidParameter("A template", "have finite orthonormal columns", "columns that are not", remedy)
         self._columns: FloatArray = np.ascontiguousarray(given)
         self.n_features, self.n_columns = given.shape
 
@@ -185,28 +175,17 @@ def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
     """
     if not isinstance(given, list | tuple) or len(given) != len(widths):
         many = f" of {len(given)}" if isinstance(given, list | tuple) else ""
-        raise InvalidParameter(
-            "basis",
-            f"have one entry per view ({len(widths)}), None for a view that needs no basis",
-            f"{type(given).__name__}{many}",
-            "Write for example basis=(Cosines(mask, counts), None).",
-        )
+        must = f"have one entry per view ({len(widths)}), None for a view that needs no basis"
+        remedy = "Write for example basis=(Cosines(mask, counts), None)."
+        raise InvalidParameter("basis", must, f"{type(given).__name__}{many}", remedy)
     parts = [Columns(width) if is_no_basis(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
     if all(part.is_complete for part in parts):
-        raise InvalidParameter(
-            "basis",
-            "have a basis for at least one view",
-            f"{len(parts)} views without one",
-            "Leave basis out, or write for example basis=(Cosines(mask, counts), None).",
-        )
+        remedy = "Leave basis out, or write for example basis=(Cosines(mask, counts), None)."
+        raise InvalidParameter("basis", "have a basis for at least one view", f"{len(parts)} views without one", remedy)
     for number, (part, width) in enumerate(zip(parts, widths, strict=True), start=1):
         if part.n_features != width:
-            raise InvalidParameter(
-                f"The basis of view {number}",
-                f"have one row per column of the view ({width})",
-                part.n_features,
-                "Use a basis of the voxels of the mask.",
-            )
+            must, remedy = f"have one row per column of the view ({width})", "Use a basis of the voxels of the mask."
+            raise InvalidParameter(f"The basis of view {number}", must, part.n_features, remedy)
     return SideBySide(parts)
 
 
@@ -225,12 +204,8 @@ def basis_from(kind: str, array: AnyArray) -> Basis:
     if kind == "template":
         return Template(given)
     if kind not in ("cosines", "columns") or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
-        raise InvalidParameter(
-            "A basis",
-            "be cosines, an atlas or a template",
-            repr(kind),
-            "Install the same version of dpcape everywhere.",
-        )
+        remedy = "Install the same version of dpcape everywhere."
+        raise InvalidParameter("A basis", "be cosines, an atlas or a template", repr(kind), remedy)
     if kind == "columns":
         return Columns(int(given[0]))
     n_axes = int(given[0])
@@ -267,9 +242,5 @@ def _whole(values: FloatArray, count: int) -> IntArray:
 
 
 def _not_views() -> InvalidParameter:
-    return InvalidParameter(
-        "The bases of views",
-        "be cosines, atlases, templates or columns",
-        "an array that is none of them",
-        "Install the same version of dpcape everywhere.",
-    )
+    must, remedy = "be cosines, atlases, templates or columns", "Install the same version of dpcape everywhere."
+    return InvalidParameter("The bases of views", must, "an array that is none of them", remedy)

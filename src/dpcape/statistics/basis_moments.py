@@ -54,12 +54,8 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
         super().__init__(facts, basis=basis, columns=columns, **public)
         self._basis = basis_from(basis, columns)
         if self._basis.n_features != facts.n_features:
-            raise InvalidParameter(
-                "basis",
-                f"have one row per column of the records ({facts.n_features})",
-                self._basis.n_features,
-                "Use a basis of the voxels of the mask.",
-            )
+            must = f"have one row per column of the records ({facts.n_features})"
+            raise InvalidParameter("basis", must, self._basis.n_features, "Use a basis of the voxels of the mask.")
 
     @property
     def _bound(self) -> float:
@@ -152,12 +148,7 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
 
     @staticmethod
     def extent(
-        *,
-        n_features: float,
-        n_columns: float,
-        bound: float,
-        n_parts: float = 1,
-        mean_weight: float = MEAN_WEIGHT,
+        *, n_features: float, n_columns: float, bound: float, n_parts: float = 1, mean_weight: float = MEAN_WEIGHT
     ) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
         radius = math.sqrt(1 + mean_weight**2) * bound**2
@@ -259,12 +250,9 @@ class ResidualMaps(_InBasis[FloatArray]):
         most = [part.n_columns for part, _, _ in self._mapped]
         whole = given.shape == (len(most),) and given.dtype.kind in "iu" and len(most) > 0
         if not whole or (given < 1).any() or (given > most).any():
-            raise InvalidParameter(
-                "kept",
-                f"be whole numbers from 1 to the columns of each basis ({most})",
-                " ".join(str(given).split())[:60],
-                "Use the basis of the first release.",
-            )
+            must = f"be whole numbers from 1 to the columns of each basis ({most})"
+            remedy = "Use the basis of the first release."
+            raise InvalidParameter("kept", must, " ".join(str(given).split())[:60], remedy)
         return [int(number) for number in given]
 
     @staticmethod

@@ -76,11 +76,7 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {
-            "n_features": self.facts.n_features,
-            "bound": self._bound,
-            "clipping_weight": self.clipping_weight,
-        }
+        return {"n_features": self.facts.n_features, "bound": self._bound, "clipping_weight": self.clipping_weight}
 
     @property
     def _unit(self) -> float:

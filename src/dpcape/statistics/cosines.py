@@ -47,12 +47,8 @@ class Cosines(Basis):
     def __init__(self, mask: ArrayLike, counts: Sequence[int]) -> None:
         inside: BoolArray = np.asarray(mask, dtype=np.bool_)
         if not 1 <= inside.ndim <= _MOST_AXES or not inside.any():
-            raise InvalidParameter(
-                "mask",
-                "have one to three sides and voxels inside",
-                f"shape {inside.shape} and {inside.sum()} voxels",
-                "Use the public mask of the images.",
-            )
+            must, remedy = "have one to three sides and voxels inside", "Use the public mask of the images."
+            raise InvalidParameter("mask", must, f"shape {inside.shape} and {inside.sum()} voxels", remedy)
         given = np.asarray(counts)
         fits = given.shape == (inside.ndim,) and given.dtype.kind in "iu" and (given >= 1).all()
         if not fits or (given > inside.shape).any() or math.prod(map(int, given)) > min(MOST_COLUMNS, inside.sum()):
@@ -164,12 +160,9 @@ def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:
     whole = lengths.ndim == 1 and lengths.dtype.kind in "iu" and (lengths >= 0).all()
     sides = 1 <= len(shape) <= _MOST_AXES and all(1 <= side <= 1 << 20 for side in shape)
     if not whole or not sides or sum(map(int, lengths)) != math.prod(shape) or math.prod(shape) > 1 << 28:
-        raise InvalidParameter(
-            "The runs of a mask",
-            "be whole numbers that add up to its voxels",
-            f"{lengths.size} runs for the shape {shape}",
-            "Write what the method listed() of a basis returns.",
-        )
+        must = "be whole numbers that add up to its voxels"
+        remedy = "Write what the method listed() of a basis returns."
+        raise InvalidParameter("The runs of a mask", must, f"{lengths.size} runs for the shape {shape}", remedy)
     flat: BoolArray = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
     return flat.reshape(shape)
 

@@ -73,12 +73,8 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         self._time, self._event, self._occurred = checked_event(facts, event)
         self._by = checked_places(facts, by, "by")
         if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
-            raise InvalidParameter(
-                "by",
-                "name categories other than the columns of the time to an event",
-                self._by,
-                "Choose other columns of the table.",
-            )
+            must = "name categories other than the columns of the time to an event"
+            raise InvalidParameter("by", must, self._by, "Choose other columns of the table.")
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= MOST_TIMES:
             raise InvalidParameter("n_bins", f"be a whole number from 2 to {MOST_TIMES}", repr(n_bins))
         last = facts.columns[self._time].high

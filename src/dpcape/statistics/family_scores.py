@@ -80,12 +80,9 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         super().__init__(facts, intercept, coefficients)
         if facts.response is None or facts.response[0] != 0:
-            raise InvalidParameter(
-                "Records for scores of ratios",
-                "have a response whose range begins at 0",
-                facts.response,
-                "Build them with labelled(X, y, bound=..., response=(0, most)).",
-            )
+            must = "have a response whose range begins at 0"
+            remedy = "Build them with labelled(X, y, bound=..., response=(0, most))."
+            raise InvalidParameter("Records for scores of ratios", must, facts.response, remedy)
         self._most = float(facts.response[1])
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
@@ -172,12 +169,8 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for scores of classes",
-                "have classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[...]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+            raise InvalidParameter("Records for scores of classes", "have classes", "a numeric response", remedy)
         self._n_others = len(facts.classes) - 1
         super().__init__(facts, intercept, coefficients)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))

@@ -52,12 +52,8 @@ class FeatureMap(ABC):
         for part in self._parts(rows):
             made = np.asarray(self.features(rows[part]), dtype=np.float64)
             if made.shape != found[part].shape:
-                raise InvalidParameter(
-                    f"The feature map {self.name!r}",
-                    f"return one row of {shape[1]} features per record",
-                    f"shape {made.shape}",
-                    "Correct features() or width().",
-                )
+                must, remedy = f"return one row of {shape[1]} features per record", "Correct features() or width()."
+                raise InvalidParameter(f"The feature map {self.name!r}", must, f"shape {made.shape}", remedy)
             found[part] = made
         with np.errstate(over="ignore", invalid="ignore"):
             lengths = np.sqrt(np.vecdot(found, found))
@@ -92,12 +88,8 @@ _M = TypeVar("_M", bound=type[FeatureMap])
 def known_map(cls: _M) -> _M:
     """Register a feature map under its name (class decorator). Its module must be installed at every site."""
     if cls.mapped is not FeatureMap.mapped:
-        raise InvalidParameter(
-            f"The feature map {cls.name!r}",
-            "not override mapped(), which applies it to single records",
-            f"{cls.__name__}.mapped",
-            "Override features() instead.",
-        )
+        must, remedy = "not override mapped(), which applies it to single records", "Override features() instead."
+        raise InvalidParameter(f"The feature map {cls.name!r}", must, f"{cls.__name__}.mapped", remedy)
     if cls.name in _MAPS:
         raise InvalidParameter(
             "The name of a feature map", "be new", f"{cls.name!r}, which is registered", "Rename it."
@@ -144,12 +136,8 @@ class OrientedGradients(FeatureMap):
     def width(self, n_features: int) -> int:
         side = math.isqrt(n_features)
         if side * side != n_features or side < self._CELL:
-            raise InvalidParameter(
-                "features 'hog'",
-                f"be of square images of at least {self._CELL} x {self._CELL} pixels",
-                f"{n_features} columns",
-                "Leave features out.",
-            )
+            must = f"be of square images of at least {self._CELL} x {self._CELL} pixels"
+            raise InvalidParameter("features 'hog'", must, f"{n_features} columns", "Leave features out.")
         return (side // self._CELL) ** 2 * self._BINS
 
     def features(self, rows: FloatArray) -> FloatArray:

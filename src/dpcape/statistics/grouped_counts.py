@@ -61,12 +61,8 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         super().__init__(facts, columns=columns, by=by, weights=weights, n_bins=n_bins)
         chosen, groups = checked_places(facts, columns, "columns"), checked_places(facts, by, "by")
         if not chosen or set(chosen) & set(groups) or any(facts.columns[at].kind != CATEGORY for at in groups):
-            raise InvalidParameter(
-                "columns",
-                "name at least one column, and by only categories among the others",
-                f"{chosen} and {groups}",
-                "Choose columns of the table.",
-            )
+            must = "name at least one column, and by only categories among the others"
+            raise InvalidParameter("columns", must, f"{chosen} and {groups}", "Choose columns of the table.")
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 1 <= n_bins <= MOST_BINS:
             raise InvalidParameter("n_bins", f"be a whole number from 1 to {MOST_BINS}", repr(n_bins))
         self._columns, self._by, self._n_bins = chosen, groups, int(n_bins)
@@ -140,11 +136,7 @@ def numbers_of(
 
 def planned_numbers(n_columns: float, n_groups: float, n_bins: float) -> dict[str, float]:
     """Return the public numbers for so many columns of numbers in so many groups, all of weight one."""
-    return {
-        "n_cells": n_groups * n_columns * (n_bins + 2),
-        "length": math.sqrt(n_columns),
-        "most_cells": n_bins + 2,
-    }
+    return {"n_cells": n_groups * n_columns * (n_bins + 2), "length": math.sqrt(n_columns), "most_cells": n_bins + 2}
 
 
 def grouped_counts(

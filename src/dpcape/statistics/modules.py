@@ -113,22 +113,18 @@ def _require_separate_records(module: NetworkModule, n_features: int, n_classes:
     weights = module.start(n_features, n_classes, 0)
     together = module.gradients(weights, rows, codes, n_classes)
     if np.shape(weights) != (size,) or np.shape(together) != (5, size):
-        raise InvalidParameter(
-            f"The module {module.name!r}",
-            f"have one weight vector and one gradient per record, of {size} numbers",
-            f"shapes {np.shape(weights)} and {np.shape(together)}",
-            "Correct the module.",
-        )
+        subject = f"The module {module.name!r}"
+        must = f"have one weight vector and one gradient per record, of {size} numbers"
+        remedy = "Correct the module."
+        raise InvalidParameter(subject, must, f"shapes {np.shape(weights)} and {np.shape(together)}", remedy)
     largest = float(np.nan_to_num(np.abs(together), posinf=0.0).max())
     for order in ([4, 3, 2, 1, 0], [2], [0, 0, 3], [1, 4]):
         others = module.gradients(weights, rows[order], codes[order], n_classes)
         if not np.allclose(others, together[order], rtol=0.0, atol=_TOLERANCE * largest, equal_nan=True):
-            raise InvalidParameter(
-                f"The gradients of the module {module.name!r}",
-                "depend on their own record only",
-                "gradients that changed with the records around them",
-                "Compute each record from itself and the weights.",
-            )
+            subject = f"The gradients of the module {module.name!r}"
+            must = "depend on their own record only"
+            remedy = "Compute each record from itself and the weights."
+            raise InvalidParameter(subject, must, "gradients that changed with the records around them", remedy)
 
 
 @known
@@ -205,12 +201,8 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         filled[: len(rows)], labels[: len(rows)] = rows, codes
         found = np.asarray(self._module.gradients(self._weights, filled, labels, self._n_classes), dtype=np.float64)
         if found.shape != (block_rows, len(self._weights)):
-            raise InvalidParameter(
-                f"The module {self._module.name!r}",
-                "return one gradient per record",
-                f"shape {found.shape}",
-                "Correct the module.",
-            )
+            must, remedy = "return one gradient per record", "Correct the module."
+            raise InvalidParameter(f"The module {self._module.name!r}", must, f"shape {found.shape}", remedy)
         return found[: len(rows)]
 
     def _clipped_sum(self, found: FloatArray) -> FloatArray:
@@ -232,12 +224,9 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 def _checked_weights(weights: FloatArray, size: int) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.shape == (size,) and weights.dtype == np.float64
     if not fits or not bool((np.abs(weights) <= LARGEST_WEIGHT).all()):
-        raise InvalidParameter(
-            "weights",
-            f"be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value",
-            f"an array of shape {np.shape(weights)} that is not",
-            "Lower the learning rate, or use the same module everywhere.",
-        )
+        must = f"be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value"
+        remedy = "Lower the learning rate, or use the same module everywhere."
+        raise InvalidParameter("weights", must, f"an array of shape {np.shape(weights)} that is not", remedy)
     return weights
 
 

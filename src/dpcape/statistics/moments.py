@@ -242,12 +242,8 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
         if not 0 <= place < self._n_sites:
-            raise InvalidParameter(
-                "n_sites",
-                "be the number of sites of the federation",
-                f"{self._n_sites} for site {place + 1}",
-                "Install the same dpcape version everywhere.",
-            )
+            must, remedy = "be the number of sites of the federation", "Install the same dpcape version everywhere."
+            raise InvalidParameter("n_sites", must, f"{self._n_sites} for site {place + 1}", remedy)
         return super().at(place)
 
     @staticmethod
@@ -293,12 +289,8 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
     def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for a histogram",
-                "have public classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[...]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+            raise InvalidParameter("Records for a histogram", "have public classes", "a numeric response", remedy)
 
     @staticmethod
     def extent(*, n_features: float, n_classes: float) -> Extent:

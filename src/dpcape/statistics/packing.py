@@ -235,8 +235,7 @@ class Layout:
 def layout(n: int) -> Layout:
     """Return the layout of tensors over n dimensions."""
     entries = np.array(
-        [(i, j, k, m) for i in range(n) for j in range(i, n) for k in range(j, n) for m in range(k, n)],
-        dtype=np.intp,
+        [(i, j, k, m) for i in range(n) for j in range(i, n) for k in range(j, n) for m in range(k, n)], dtype=np.intp
     ).reshape(-1, 4)
     rows, columns = np.triu_indices(n)
     position = np.empty((n, n), dtype=np.intp)

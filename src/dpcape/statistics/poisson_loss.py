@@ -61,10 +61,6 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
 
 def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
-        raise InvalidParameter(
-            "Records for a Poisson regression",
-            "have counts of at least 0",
-            f"the range {facts.response!r}",
-            "Build them with labelled(X, y, bound=..., response=(0, largest)).",
-        )
+        must, remedy = "have counts of at least 0", "Build them with labelled(X, y, bound=..., response=(0, largest))."
+        raise InvalidParameter("Records for a Poisson regression", must, f"the range {facts.response!r}", remedy)
     return facts.response

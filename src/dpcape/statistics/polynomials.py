@@ -104,12 +104,8 @@ def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
     chosen = loss_of(loss)
     size = sum(_sizes(chosen, facts))
     if not 1 <= size <= LARGEST_SIZE:
-        raise InvalidParameter(
-            "The loss",
-            f"have between 1 and {LARGEST_SIZE} coefficients",
-            size,
-            "Use fewer features or a smaller degree.",
-        )
+        remedy = "Use fewer features or a smaller degree."
+        raise InvalidParameter("The loss", f"have between 1 and {LARGEST_SIZE} coefficients", size, remedy)
     return {
         "n_features": facts.n_features,
         "size": size,

@@ -78,12 +78,8 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         self.response_weight = _checked_weight("response_weight", response_weight)
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
         if facts.classes is not None and len(facts.classes) != 2:
-            raise InvalidParameter(
-                "Records for a regression",
-                "have two classes",
-                len(facts.classes),
-                "Merge classes by a public rule, or use NetworkClassifier.",
-            )
+            remedy = "Merge classes by a public rule, or use NetworkClassifier."
+            raise InvalidParameter("Records for a regression", "have two classes", len(facts.classes), remedy)
 
     @property
     def _first(self) -> int:
@@ -200,12 +196,8 @@ def _checked_weight(subject: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
         raise InvalidParameter(subject, "be a number", repr(weight), "Leave it out for the default.")
     if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
-        raise InvalidParameter(
-            subject,
-            f"be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}",
-            repr(weight),
-            "Leave it out for the default.",
-        )
+        must = f"be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}"
+        raise InvalidParameter(subject, must, repr(weight), "Leave it out for the default.")
     return float(weight)
 
 

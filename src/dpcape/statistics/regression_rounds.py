@@ -52,12 +52,8 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
                 raise InvalidParameter(name, "be True or False", repr(value), "Leave it as it was sent.")
         self._unweighted = not weighted
         if self.two_classes and facts.classes is not None and len(facts.classes) != 2:
-            raise InvalidParameter(
-                "Records for a regression",
-                "have two classes",
-                len(facts.classes),
-                "Merge classes by a public rule, or use NetworkClassifier.",
-            )
+            remedy = "Merge classes by a public rule, or use NetworkClassifier."
+            raise InvalidParameter("Records for a regression", "have two classes", len(facts.classes), remedy)
         self._constant = intercept_weight_for(facts.bounds[0]) if intercept else 0.0
 
     @property
@@ -72,11 +68,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {
-            "n_features": self.facts.n_features,
-            "bound": self.facts.bounds[0],
-            "intercept": bool(self._constant),
-        }
+        return {"n_features": self.facts.n_features, "bound": self.facts.bounds[0], "intercept": bool(self._constant)}
 
     def weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""

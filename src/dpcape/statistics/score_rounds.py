@@ -69,12 +69,8 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         super().__init__(facts, intercept, coefficients)
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for logistic scores",
-                "have two classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[first, second]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[first, second])."
+            raise InvalidParameter("Records for logistic scores", "have two classes", "a numeric response", remedy)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
@@ -133,12 +129,9 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, level: float) -> None:
         super().__init__(facts, intercept, coefficients, level=level)
         if facts.response is None or facts.response[0] != 0:
-            raise InvalidParameter(
-                "Records for scores of counts",
-                "have a response whose range begins at 0",
-                facts.response,
-                "Build them with labelled(X, y, bound=..., response=(0, most)).",
-            )
+            must = "have a response whose range begins at 0"
+            remedy = "Build them with labelled(X, y, bound=..., response=(0, most))."
+            raise InvalidParameter("Records for scores of counts", must, facts.response, remedy)
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))

@@ -87,12 +87,8 @@ class SubjectProjector(OfSubjects[FloatArray]):
     def __init__(self, facts: PublicFacts, basis: FloatArray, n_components: int) -> None:
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
-            raise InvalidParameter(
-                "n_components",
-                f"be between 1 and the {matrix.shape[1]} columns of the basis",
-                repr(n_components),
-                "Use fewer components.",
-            )
+            must = f"be between 1 and the {matrix.shape[1]} columns of the basis"
+            raise InvalidParameter("n_components", must, repr(n_components), "Use fewer components.")
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         check_lengths(facts, int(n_components))
         self._basis, self._n_components = matrix, int(n_components)
@@ -237,12 +233,8 @@ class SubjectTensor(_OfReducedSubjects):
 def check_lengths(facts: PublicFacts, n_components: int) -> None:
     """Refuse series that are all too short, at a site; the longest length is a public fact (0 if unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
-        raise InvalidParameter(
-            "Subjects",
-            f"have more time points than the {n_components} components",
-            f"at most {facts.rows_per_unit}",
-            "Use fewer components.",
-        )
+        must = f"have more time points than the {n_components} components"
+        raise InvalidParameter("Subjects", must, f"at most {facts.rows_per_unit}", "Use fewer components.")
 
 
 def _eigen(series: FloatArray) -> tuple[FloatArray, FloatArray]:

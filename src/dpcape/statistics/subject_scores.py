@@ -108,12 +108,7 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
         turn = checked_matrix("unmixing", unmixing, (width, width))
         shift = checked_matrix("bias", bias, (width,))
         super().__init__(
-            facts,
-            projection=matrix,
-            whitener=inner,
-            unmixing=turn,
-            bias=shift,
-            clip=checked_positive("clip", clip),
+            facts, projection=matrix, whitener=inner, unmixing=turn, bias=shift, clip=checked_positive("clip", clip)
         )
         self._projection, self._whitener, self._unmixing, self._bias = matrix, inner, turn, shift
         self._width, self._clip = width, float(clip)

@@ -121,22 +121,13 @@ class WhitenedThirdMoment(_ThirdMoments):
         self._radius = checked_positive("radius", radius, largest=1e130)
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
-            raise InvalidParameter(
-                "radius",
-                f"be at least the largest length of a contribution, {needed:.6g}",
-                repr(radius),
-                "Install the same dpcape version everywhere.",
-            )
+            must = f"be at least the largest length of a contribution, {needed:.6g}"
+            raise InvalidParameter("radius", must, repr(radius), "Install the same dpcape version everywhere.")
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
     @staticmethod
     def extent(
-        *,
-        n_features: float,
-        n_components: float,
-        clip: float,
-        noise_variance: float = 0.0,
-        radius: float | None = None,
+        *, n_features: float, n_components: float, clip: float, noise_variance: float = 0.0, radius: float | None = None
     ) -> Extent:
         """Return the extent for rows mapped to ``n_components`` coordinates and to length ``clip``.
 
@@ -238,12 +229,8 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
-        raise InvalidParameter(
-            "whitener",
-            f"be a float64 matrix with {wanted} rows",
-            f"shape {array.shape} of {array.dtype}",
-            "Pass one row per column of the records.",
-        )
+        must, remedy = f"be a float64 matrix with {wanted} rows", "Pass one row per column of the records."
+        raise InvalidParameter("whitener", must, f"shape {array.shape} of {array.dtype}", remedy)
     if not 1 <= array.shape[1] <= array.shape[0]:
         raise InvalidParameter(
             "whitener", f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components."
@@ -253,12 +240,8 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
     # something about them.
     outside = np.flatnonzero(~(np.abs(array) <= limit).all(axis=1))
     if outside.size:
-        raise InvalidParameter(
-            "whitener",
-            f"have finite entries of at most {limit:.3g} in absolute value",
-            f"a larger or non-finite entry in row {outside[0]}",
-            "Use fewer components.",
-        )
+        must, remedy = f"have finite entries of at most {limit:.3g} in absolute value", "Use fewer components."
+        raise InvalidParameter("whitener", must, f"a larger or non-finite entry in row {outside[0]}", remedy)
     return array
 
 
@@ -276,12 +259,9 @@ def checked_variance(noise_variance: float) -> float:
     """Return the public variance of the mixture's noise, or raise."""
     number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
-        raise InvalidParameter(
-            "noise_variance",
-            f"be a number from 0 to {_LARGEST_FACTOR:g}",
-            _shown(noise_variance),
-            "It is public: take it from knowledge of the measurement, never from the records.",
-        )
+        must = f"be a number from 0 to {_LARGEST_FACTOR:g}"
+        remedy = "It is public: take it from knowledge of the measurement, never from the records."
+        raise InvalidParameter("noise_variance", must, _shown(noise_variance), remedy)
     return float(noise_variance)
 
 

@@ -127,12 +127,8 @@ class TorchModule(NetworkModule):
             torch.manual_seed(seed)
             module = self._factory(n_features, n_classes)
         if not isinstance(module, torch.nn.Module):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "be an nn.Module",
-                type(module).__name__,
-                "Return one from the function that known_module decorates.",
-            )
+            remedy = "Return one from the function that known_module decorates."
+            raise InvalidParameter(f"The module {self.name!r}", "be an nn.Module", type(module).__name__, remedy)
         self._refuse_layers(module)
         module = module.double().eval()
         self._try(module, n_features, n_classes)
@@ -150,25 +146,17 @@ class TorchModule(NetworkModule):
                     "Use nn.GroupNorm or nn.LayerNorm.",
                 )
             if _is_one_of(layer, _RANDOM) and getattr(layer, "p", 1.0) != 0:
-                raise InvalidParameter(
-                    f"The module {self.name!r}",
-                    "compute the same for a record each time",
-                    f"a layer {type(layer).__name__}, which is random",
-                    "Leave it out.",
-                )
+                subject = f"The module {self.name!r}"
+                must = "compute the same for a record each time"
+                remedy = "Leave it out."
+                raise InvalidParameter(subject, must, f"a layer {type(layer).__name__}, which is random", remedy)
         if any(isinstance(entry, torch.nn.parameter.UninitializedParameter) for entry in module.parameters()):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "have parameters of known shape",
-                "a lazy layer",
-                "Give its input size, which follows from the number of columns.",
-            )
+            must = "have parameters of known shape"
+            remedy = "Give its input size, which follows from the number of columns."
+            raise InvalidParameter(f"The module {self.name!r}", must, "a lazy layer", remedy)
         if not self._trained(module):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "have trainable parameters; all are frozen, or there are no parameters",
-                remedy="Set requires_grad.",
-            )
+            must = "have trainable parameters; all are frozen, or there are no parameters"
+            raise InvalidParameter(f"The module {self.name!r}", must, remedy="Set requires_grad.")
 
     def _try(self, module: torch.nn.Module, n_features: int, n_classes: int) -> None:
         """Refuse a module that cannot be applied to one synthetic record, or not within ``vmap``."""
@@ -177,12 +165,9 @@ class TorchModule(NetworkModule):
         def outputs(parameters: Parameters, row: Tensor) -> Tensor:
             found: Tensor = torch.func.functional_call(module, parameters, (row[None],))
             if tuple(found.shape) != (1, n_classes) or found.dtype != torch.float64:
-                raise InvalidParameter(
-                    f"The module {self.name!r}",
-                    f"map one record of {n_features} columns to {n_classes} outputs in double precision",
-                    f"shape {tuple(found.shape)} of {found.dtype}",
-                    "Correct it.",
-                )
+                subject = f"The module {self.name!r}"
+                must = f"map one record of {n_features} columns to {n_classes} outputs in double precision"
+                raise InvalidParameter(subject, must, f"shape {tuple(found.shape)} of {found.dtype}", "Correct it.")
             return found.logsumexp(1).sum()
 
         trained = {name: parameter.detach() for name, parameter in self._trained(module).items()}

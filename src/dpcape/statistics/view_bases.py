@@ -25,12 +25,8 @@ class Columns(Basis):
 
     def __init__(self, n_features: int) -> None:
         if not 1 <= n_features <= MOST_COLUMNS:
-            raise InvalidParameter(
-                "A view without a basis",
-                f"have at most {MOST_COLUMNS} columns beside one with a basis",
-                n_features,
-                "Give it a public basis.",
-            )
+            must = f"have at most {MOST_COLUMNS} columns beside one with a basis"
+            raise InvalidParameter("A view without a basis", must, n_features, "Give it a public basis.")
         self.n_features = self.n_columns = int(n_features)
 
     @property
@@ -72,12 +68,9 @@ class SideBySide(Basis):
         self.n_features = sum(part.n_features for part in self._parts)
         self.n_columns = sum(part.n_columns for part in self._parts)
         if len(self._parts) < 2 or any(len(part.parts) > 1 for part in self._parts) or self.n_columns > MOST_COLUMNS:
-            raise InvalidParameter(
-                "Views",
-                f"be two or more, and their bases must have at most {MOST_COLUMNS} columns together",
-                f"{len(self._parts)} views and {self.n_columns} columns",
-                "Use smaller bases.",
-            )
+            must = f"be two or more, and their bases must have at most {MOST_COLUMNS} columns together"
+            remedy = "Use smaller bases."
+            raise InvalidParameter("Views", must, f"{len(self._parts)} views and {self.n_columns} columns", remedy)
 
     @property
     def parts(self) -> tuple[Basis, ...]:

@@ -154,12 +154,10 @@ class WordTriples(_OfDocuments):
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
-            raise InvalidParameter(
-                "A third moment released in full",
-                f"have at most {LARGEST_TENSOR} entries",
-                f"{self.size} for {self._words.size} words",
-                "Use design='whitened', or fewer words.",
-            )
+            subject = "A third moment released in full"
+            must = f"have at most {LARGEST_TENSOR} entries"
+            remedy = "Use design='whitened', or fewer words."
+            raise InvalidParameter(subject, must, f"{self.size} for {self._words.size} words", remedy)
 
     @staticmethod
     def extent(*, n_features: float, n_words: float, clip: float) -> Extent:
@@ -287,12 +285,8 @@ def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
     array = np.asarray(words)
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
     if not fits or array[0] < 0 or array[-1] >= facts.n_features or not bool((np.diff(array) > 0).all()):
-        raise InvalidParameter(
-            "words",
-            f"be distinct ascending positions below {facts.n_features}, as a vector of int64",
-            f"shape {array.shape} of {array.dtype}",
-            "Use np.unique(words).",
-        )
+        must = f"be distinct ascending positions below {facts.n_features}, as a vector of int64"
+        raise InvalidParameter("words", must, f"shape {array.shape} of {array.dtype}", "Use np.unique(words).")
     return array
 
 

@@ -9,15 +9,7 @@ from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, own_analyses, package_of
-from dpcape.core.enclosed import (
-    LEAST_SECONDS,
-    MAX_BLOCK,
-    MOST_SECONDS,
-    RECORD_BY_RECORD,
-    SAMPLED,
-    WAYS,
-    Enclosure,
-)
+from dpcape.core.enclosed import LEAST_SECONDS, MAX_BLOCK, MOST_SECONDS, RECORD_BY_RECORD, SAMPLED, WAYS, Enclosure
 from dpcape.core.errors import InvalidParameter
 from dpcape.study.toml_reader import TomlSource, TomlTable
 

@@ -335,11 +335,8 @@ class Study:
         close = (math.isclose(got, wanted, rel_tol=1e-6) for got, wanted in zip(terms.shares, shares, strict=False))
         _require_same("number of releases", len(terms.shares), len(shares))
         if not all(close):
-            raise ProtocolError(
-                "The allowance was refused",
-                "the shares of the releases differ from the approved study",
-                "Install the same dpcape version everywhere.",
-            )
+            why = "the shares of the releases differ from the approved study"
+            raise ProtocolError("The allowance was refused", why, "Install the same dpcape version everywhere.")
 
     def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
         """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.

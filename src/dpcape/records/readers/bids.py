@@ -45,12 +45,8 @@ def check_entities(files: Sequence[Path]) -> None:
         values = {entities.get(key) for entities in known.values()}
         if len(values) > 1:
             listed = ", ".join(sorted("none" if value is None else value for value in values)[:4])
-            raise InvalidParameter(
-                "All files",
-                f"have the same {key}",
-                listed,
-                f"Write one of them into the pattern, such as *_{key}-..._*.",
-            )
+            remedy = f"Write one of them into the pattern, such as *_{key}-..._*."
+            raise InvalidParameter("All files", f"have the same {key}", listed, remedy)
 
 
 def warn_of_absent(folder: Path, files: Sequence[Path]) -> None:
@@ -71,12 +67,9 @@ def _entities(file: Path) -> dict[str, str]:
     *parts, suffix = file.name.split(".", maxsplit=1)[0].split("_")
     matches = [_ENTITY.fullmatch(part) for part in parts]
     if not parts or None in matches or not suffix.isalnum():
-        raise InvalidParameter(
-            file.name,
-            "be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it",
-            "parts that are not",
-            "Rename it, or choose other files by the pattern.",
-        )
+        must = "be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it"
+        remedy = "Rename it, or choose other files by the pattern."
+        raise InvalidParameter(file.name, must, "parts that are not", remedy)
     found = {match[1]: match[2] for match in matches if match is not None}
     if len(found) != len(parts):
         raise InvalidParameter(file.name, "have every entity once", "one twice", "Rename it.")

@@ -31,12 +31,8 @@ def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
     found = max(counts, key=lambda mark: counts[mark])
     if counts[found]:
-        raise InvalidParameter(
-            f"{path.name}, line 1: cells",
-            f"be separated by {_DELIMITERS[delimiter]}",
-            _DELIMITERS[found],
-            _remedy(found),
-        )
+        must = f"be separated by {_DELIMITERS[delimiter]}"
+        raise InvalidParameter(f"{path.name}, line 1: cells", must, _DELIMITERS[found], _remedy(found))
 
 
 def _remedy(found: str) -> str:
@@ -50,29 +46,18 @@ def _remedy(found: str) -> str:
 def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidParameter:
     """Return the error for a line with more or fewer cells than the header."""
     hint = " A decimal comma makes two cells of one number: write points." if n_cells > n_names else ""
-    return InvalidParameter(
-        f"{path.name}, line {line}: every line",
-        f"have the same number of cells as the header ({n_names})",
-        n_cells,
-        f"Put quotation marks around cells that hold a comma, or export the file again.{hint}",
-    )
+    must = f"have the same number of cells as the header ({n_names})"
+    remedy = f"Put quotation marks around cells that hold a comma, or export the file again.{hint}"
+    return InvalidParameter(f"{path.name}, line {line}: every line", must, n_cells, remedy)
 
 
 def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
     """Return the error for a cell that is no number."""
     if _DECIMAL_COMMA.fullmatch(cell):
-        return InvalidParameter(
-            f"{path.name}, line {line}: column {name!r}",
-            "hold numbers with a decimal point",
-            "a decimal comma",
-            "Export the file with points.",
-        )
-    return InvalidParameter(
-        f"{path.name}, line {line}: column {name!r}",
-        "hold numbers",
-        "text",
-        "Correct the file, or declare the column's levels.",
-    )
+        must, remedy = "hold numbers with a decimal point", "Export the file with points."
+        return InvalidParameter(f"{path.name}, line {line}: column {name!r}", must, "a decimal comma", remedy)
+    remedy = "Correct the file, or declare the column's levels."
+    return InvalidParameter(f"{path.name}, line {line}: column {name!r}", "hold numbers", "text", remedy)
 
 
 def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
@@ -93,8 +78,5 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
 
 def malformed(path: Path, line: int) -> DamagedFile:
     """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
-    return DamagedFile(
-        f"{path.name}, line {line}: the file could not be read",
-        "it is not a CSV table",
-        "Look for a quotation mark that is not closed, or export it again.",
-    )
+    remedy = "Look for a quotation mark that is not closed, or export it again."
+    return DamagedFile(f"{path.name}, line {line}: the file could not be read", "it is not a CSV table", remedy)

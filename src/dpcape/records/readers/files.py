@@ -136,18 +136,10 @@ class SeriesFolder:
 
 def unknown_suffix(path: Path) -> InvalidParameter:
     """Return the error for a file of a kind that cannot be read."""
-    return InvalidParameter(
-        "A data file",
-        "be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz)",
-        repr(path.name),
-        "Convert it to one of these.",
-    )
+    must = "be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz)"
+    return InvalidParameter("A data file", must, repr(path.name), "Convert it to one of these.")
 
 
 def _series_only() -> InvalidParameter:
-    return InvalidParameter(
-        "A folder or pattern of files",
-        'be read as kind = "subjects"',
-        "a study of another kind",
-        "Name one file instead.",
-    )
+    must = 'be read as kind = "subjects"'
+    return InvalidParameter("A folder or pattern of files", must, "a study of another kind", "Name one file instead.")

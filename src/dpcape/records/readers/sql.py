@@ -151,12 +151,8 @@ def _load(line: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, p
     where = path / "**" / "*.parquet" if path.is_dir() else path
     reader = next((text for ends, text in _READERS.items() if where.name.lower().endswith(ends)), None)
     if reader is None:
-        raise InvalidParameter(
-            "A table of a query",
-            "be .csv, .tsv or .parquet, or a folder of Parquet files",
-            repr(path.name),
-            "Convert it.",
-        )
+        must = "be .csv, .tsv or .parquet, or a folder of Parquet files"
+        raise InvalidParameter("A table of a query", must, repr(path.name), "Convert it.")
     quoted = name.replace('"', '""')
     try:
         line.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(where)])
@@ -220,12 +216,8 @@ def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
 
 
 def _not_one_select() -> InvalidParameter:
-    return InvalidParameter(
-        "A query",
-        "be one SELECT statement",
-        "a statement that does more, or several",
-        "Prepare the data outside dpcape.",
-    )
+    remedy = "Prepare the data outside dpcape."
+    return InvalidParameter("A query", "be one SELECT statement", "a statement that does more, or several", remedy)
 
 
 def _failed(error: Exception) -> Failed:

@@ -58,20 +58,13 @@ class ByColumn(ABC):
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per subject; ``subject`` names the column that identifies subjects."""
         if subject is None:
-            raise InvalidParameter(
-                "subject",
-                f"be given in [data] to split {self._path.name} by subject",
-                "none",
-                "Name the column that identifies subjects, or keep one file per subject.",
-            )
+            must = f"be given in [data] to split {self._path.name} by subject"
+            remedy = "Name the column that identifies subjects, or keep one file per subject."
+            raise InvalidParameter("subject", must, "none", remedy)
         owners = self.vector(subject, text=True)
         if any(owner is None for owner in owners):
-            raise InvalidParameter(
-                f"Column {subject!r}",
-                "identify the subject of every row",
-                "rows without an entry",
-                "Complete it, or leave such rows out by a public rule.",
-            )
+            must, remedy = "identify the subject of every row", "Complete it, or leave such rows out by a public rule."
+            raise InvalidParameter(f"Column {subject!r}", must, "rows without an entry", remedy)
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
 
