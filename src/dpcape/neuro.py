@@ -84,7 +84,7 @@ def nifti_subjects(
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
     options = {"standardize": None, **masker_options} if _takes_none() else {"standardize": False, **masker_options}
-    masker = _maskers().NiftiMasker(mask_img=mask_image, **options).fit()
+    masker = _extra("nilearn.maskers").NiftiMasker(mask_img=mask_image, **options).fit()
     arrays = [_series(masker, path, mask_image) for path in paths]
     names = voxel_names(Path(mask))
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
@@ -243,12 +243,12 @@ def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.floa
 def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     if isinstance(images, str | Path):
         folder = Path(images)
-        found = sorted(path for path in folder.glob("*.nii*") if path.name.endswith((".nii", ".nii.gz")))
+        paths = sorted(path for path in folder.glob("*.nii*") if path.name.endswith((".nii", ".nii.gz")))
     else:
-        found = [Path(path) for path in images]
-    if not found:
+        paths = [Path(path) for path in images]
+    if not paths:
         raise InvalidParameter("images", "contain at least one NIfTI file", "0 files", "Check the folder.")
-    return found
+    return paths
 
 
 def _takes_none() -> bool:
@@ -259,10 +259,6 @@ def _takes_none() -> bool:
 
 def _nibabel() -> ModuleType:
     return _extra("nibabel")
-
-
-def _maskers() -> ModuleType:
-    return _extra("nilearn.maskers")
 
 
 def _extra(name: str) -> ModuleType:

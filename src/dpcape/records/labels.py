@@ -53,8 +53,8 @@ class Response:
         if self._refuses:
             check_finite(block, subject="y")
         block[~np.isfinite(block)] = self.range[0]
-        middle, half = middle_and_half(self.range)
-        map_to_unit(block, middle=middle, half=half, out=block)
+        middle, half_width = middle_and_half(self.range)
+        map_to_unit(block, middle=middle, half_width=half_width, out=block)
         return block
 
     def valid(self, start: int, stop: int) -> npt.NDArray[np.bool_]:

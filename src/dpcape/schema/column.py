@@ -90,8 +90,8 @@ class Column:
             out[np.isnan(out[:, 0]), 0] = self.missing
         check_finite(out, subject=subject)
         if self.range is not None:
-            middle, half = middle_and_half(self.range)
-            map_to_unit(out, middle=middle, half=half, out=out)
+            middle, half_width = middle_and_half(self.range)
+            map_to_unit(out, middle=middle, half_width=half_width, out=out)
 
     def fill_codes(self, values: AnyArray, out: FloatArray) -> int:
         """Write one column of a table into `out`: its place in the range, from -1 to 1, or the position of its level.
@@ -109,16 +109,16 @@ class Column:
             out[codes < 0] = math.nan
             return int(np.count_nonzero(codes == _UNLISTED))
         assert self.range is not None
-        middle, half = middle_and_half(self.range)
+        middle, half_width = middle_and_half(self.range)
         if values.dtype == np.float64 and not self.dates and np.isfinite(values).all():
-            map_to_unit(values, middle=middle, half=half, out=out)
+            map_to_unit(values, middle=middle, half_width=half_width, out=out)
             return 0
         out[:] = to_days(values) if self.dates else _lenient_numbers(values)
         unusable = np.isinf(out)
         out[unusable] = math.nan
         if self.missing is not None:
             out[np.isnan(out) & ~unusable] = self.missing
-        map_to_unit(out, middle=middle, half=half, out=out)
+        map_to_unit(out, middle=middle, half_width=half_width, out=out)
         return int(np.count_nonzero(unusable))
 
     def _lenient_codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
@@ -128,18 +128,18 @@ class Column:
         if values.dtype.kind in NUMERIC_KINDS:
             text = isinstance(levels[0], str)
             return _codes_of_numbers(values, [] if text else [float(level) for level in levels], absent)
-        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
-        where[None] = absent
+        code_of: dict[object, int] = {level: code for code, level in enumerate(levels)}
+        code_of[None] = absent
         entries = values.tolist()
         try:
-            return np.fromiter(map(where.__getitem__, entries), dtype=np.intp, count=len(entries))
+            return np.fromiter(map(code_of.__getitem__, entries), dtype=np.intp, count=len(entries))
         except (KeyError, TypeError):  # Some entry is not listed, or cannot be looked up.
-            codes = [where.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries]
-        found = np.array(codes, dtype=np.intp)
-        for at in np.flatnonzero(found == _UNLISTED):
+            listed = (code_of.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries)
+            codes = np.fromiter(listed, dtype=np.intp, count=len(entries))
+        for at in np.flatnonzero(codes == _UNLISTED):
             if is_missing(values[at]):
-                found[at] = absent
-        return found
+                codes[at] = absent
+        return codes
 
     def public(self) -> PublicColumn:
         """Return the description as a public fact of a table."""
@@ -162,19 +162,19 @@ class Column:
         """
         levels = self.levels or ()
         text = isinstance(levels[0], str)
-        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
+        code_of: dict[object, int] = {level: code for code, level in enumerate(levels)}
         if self.missing is not None:
-            where[None] = where[self.missing]
+            code_of[None] = code_of[self.missing]
         if values.dtype.kind in "biuf" and all(map(_is_exact, levels)) and not np.isnan(values).any():
             return np.maximum(_codes_of_numbers(values, [float(level) for level in levels], _ABSENT), _ABSENT)
         if values.dtype.kind == "U" and text:
-            return np.fromiter((where.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
+            return np.fromiter((code_of.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
         entries = values.tolist()
         if not lenient and any(_is_other_type(value, text) for value in entries):
             must = f"hold {'text' if text else 'numbers'}, like its public levels"
             remedy = "Convert the column, or write the levels as the column has them."
             raise InvalidParameter(f"Column {self.name!r}", must, "numbers" if text else "text", remedy)
-        codes = (_code(value, where, self.name) for value in entries)
+        codes = (_code(value, code_of, self.name) for value in entries)
         return np.fromiter(codes, dtype=np.intp, count=len(values))
 
     def content(self) -> list[object]:
@@ -223,11 +223,13 @@ def middle_and_half(ends: tuple[float, float]) -> tuple[float, float]:
     return low / 2 + high / 2, high / 2 - low / 2
 
 
-def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatArray | float, out: FloatArray) -> None:
+def map_to_unit(
+    values: FloatArray, *, middle: FloatArray | float, half_width: FloatArray | float, out: FloatArray
+) -> None:
     """Map ranges to [-1, 1], into `out`, which may be `values`; what lies outside, however far, is clamped."""
     with np.errstate(over="ignore"):
         np.subtract(values, middle, out=out)
-        np.divide(out, half, out=out)
+        np.divide(out, half_width, out=out)
     np.clip(out, -1.0, 1.0, out=out)
 
 
@@ -289,8 +291,8 @@ def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt
     order = np.argsort(levels)
     ordered = np.array(levels)[order]
     at = np.minimum(np.searchsorted(ordered, numbers), len(levels) - 1)
-    found = np.where(ordered[at] == numbers, order[at], _UNLISTED)
-    codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, found).astype(np.intp)
+    matches = np.where(ordered[at] == numbers, order[at], _UNLISTED)
+    codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, matches).astype(np.intp)
     return codes
 
 
@@ -307,7 +309,7 @@ def _lenient_numbers(values: AnyArray) -> AnyArray:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value can be looked up among levels."""
+    """Return whether a value can be looked up among levels; other values need not be hashable."""
     return value is None or isinstance(value, str | Real | Decimal)
 
 
@@ -354,13 +356,13 @@ def _is_other_type(value: object, text: bool) -> bool:
     return isinstance(value, Real | Decimal) and not is_missing(value) if text else isinstance(value, str)
 
 
-def _code(value: object, where: Mapping[object, int], name: str) -> int:
+def _code(value: object, code_of: Mapping[object, int], name: str) -> int:
     """Return the position of one value among the levels."""
     if is_missing(value):
-        if None not in where:
+        if None not in code_of:
             check_finite(np.array([math.nan]), subject=f"column {name!r}")
-        return where[None]
-    return where.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
+        return code_of[None]
+    return code_of.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
 
 
 def _is_finite(value: object) -> bool:

@@ -48,7 +48,7 @@ class Proposal:
         for name, spec in self.columns.items():
             key = name if _SAFE_KEY.fullmatch(name) else json.dumps(name)
             lines += ["", f"[columns.{key}]", *(f"{field} = {json.dumps(value)}" for field, value in spec.items())]
-        # On one line each: a name of several lines must not pass for columns.
+        # One line each: a name with line breaks could otherwise add columns to the file.
         left_out = (f"{name} is left out: {reason}." for name, reason in self.left_out.items())
         lines += ["", *(f"# {' '.join(text.split())}" for text in left_out)]
         return "\n".join(lines).rstrip() + "\n"
@@ -62,9 +62,9 @@ def read_dictionary(path: str | Path) -> Proposal:
     path : str or Path
         The dictionary, as REDCap exports it: a CSV file with one line per field.
     """
-    where = Path(path)
+    dictionary_path = Path(path)
     try:
-        with where.open(encoding="utf-8-sig", newline="") as stream:
+        with dictionary_path.open(encoding="utf-8-sig", newline="") as stream:
             lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
                       and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -74,17 +74,17 @@ def read_dictionary(path: str | Path) -> Proposal:
     if absent:
         must = "be a REDCap data dictionary, with the columns it has when exported"
         remedy = "Export it from Project Setup, Data Dictionary."
-        raise InvalidParameter(where.name, must, f"a file without {absent[0]!r}", remedy)
+        raise InvalidParameter(dictionary_path.name, must, f"a file without {absent[0]!r}", remedy)
     columns: dict[str, Mapping[str, object]] = {}
     left_out: dict[str, str] = {}
     for line in lines:
-        found = _field(line)
-        if isinstance(found, str):
-            left_out[line[_NAME]] = found
+        described = _field(line)
+        if isinstance(described, str):
+            left_out[line[_NAME]] = described
         else:
-            columns.update(found)
+            columns.update(described)
     if not columns:
-        raise InvalidParameter(where.name, "describe ranges or levels of some field", "a file without any")
+        raise InvalidParameter(dictionary_path.name, "describe ranges or levels of some field", "a file without any")
     return Proposal(columns, left_out)
 
 

@@ -80,7 +80,7 @@ class PandasTable:
         types = tuple(frame.dtypes)
         self._numeric = tuple(dtype.kind in NUMERIC_KINDS for dtype in types)
         self._plain = tuple(isinstance(dtype, np.dtype) for dtype in types)
-        # Columns of NumPy's numbers, not copied: pandas takes longer to find a part of one than to read it.
+        # NumPy arrays of numeric columns, not copied: slicing a column in pandas takes longer than reading it.
         self._arrays: dict[int, AnyArray] = {}
 
     def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
@@ -188,7 +188,7 @@ def is_missing(value: object) -> bool:
     """Tell whether one entry of an object column is a missing value (None, NaN, pandas' NA and NaT)."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas' NA has no truth value; whatever cannot be compared with itself is no value either.
+    except TypeError:  # pandas' NA has no truth value; a value that cannot be compared with itself is missing too.
         return True
 
 
@@ -246,18 +246,18 @@ def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArra
 
 
 def _rows_of_numbers(data: Sequence[Any]) -> Any:
-    """Return a list of rows with those that cannot be read as infinite ones; what is no list of rows as it is."""
+    """Return a list of rows in which unreadable rows are infinite; what is no list of rows is returned unchanged."""
     if not data or not all(isinstance(row, list | tuple | np.ndarray) for row in data):
         return data
     lengths = [len(row) for row in data]
-    usual = max(set(lengths), key=lambda length: (lengths.count(length), -length))
-    found = [
-        row if len(row) == usual and all(isinstance(value, Real) for value in row) else _lenient_row(row, usual)
+    width = max(set(lengths), key=lambda length: (lengths.count(length), -length))
+    numbers = [
+        row if len(row) == width and all(isinstance(value, Real) for value in row) else _lenient_row(row, width)
         for row in data
     ]
-    # A whole number that is too long for NumPy's types would make objects of all numbers.
-    is_plain = np.asarray(found).dtype.kind in NUMERIC_KINDS
-    return found if is_plain else [_lenient_row(row, usual) for row in found]
+    # An integer too large for NumPy's types would turn the whole array into objects.
+    is_plain = np.asarray(numbers).dtype.kind in NUMERIC_KINDS
+    return numbers if is_plain else [_lenient_row(row, width) for row in numbers]
 
 
 def _lenient_row(row: Sequence[object], width: int) -> list[float]:
@@ -276,11 +276,11 @@ def _lenient_number(value: object) -> float:
 
 def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tuple[str, ...]:
     """Return the names as text, one per column."""
-    given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
-    if len(given) != n_columns:
+    labels = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+    if len(labels) != n_columns:
         must = f"be one name per column ({n_columns})"
-        raise InvalidParameter(f"feature_names of {subject}", must, len(given), "List every column once, in order.")
-    return given
+        raise InvalidParameter(f"feature_names of {subject}", must, len(labels), "List every column once, in order.")
+    return labels
 
 
 def _side_by_side(table: ColumnTable | PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> AnyArray:
@@ -331,7 +331,7 @@ def _to_number(value: object, subject: str) -> float:
 def _objects(values: Sequence[object]) -> AnyArray:
     """Return a one-dimensional object array, also when the entries are sequences."""
     array = np.empty(len(values), dtype=object)
-    # One at a time: NumPy would look into entries that are lists themselves.
+    # One at a time: NumPy would unpack entries that are lists.
     for at, value in enumerate(values):
         array[at] = value
     return array

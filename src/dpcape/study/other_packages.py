@@ -40,9 +40,9 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
 
 def _refuse_one_process(source: TomlSource, named: object) -> None:
     """Refuse an analysis of dpcape that no site is served for."""
-    found = own_analyses().get(named) if isinstance(named, str) else None
-    if found is not None and not found.in_studies:
-        remedy = f"Use {found.python} in Python on the machine that holds the records."
+    analysis = own_analyses().get(named) if isinstance(named, str) else None
+    if analysis is not None and not analysis.in_studies:
+        remedy = f"Use {analysis.python} in Python on the machine that holds the records."
         refused = InvalidParameter("analysis", "be one that sites compute together", repr(named), remedy)
         raise source.located(("study", "analysis"), refused)
 

@@ -37,7 +37,7 @@ from dpcape.study.sites import StudySite, read_members
 from dpcape.study.study_table import read_head, spell_analysis
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
-# Assumed number of records of a site where only the names of statistics matter.
+# Number of records per site assumed where only the names of statistics are needed.
 _SOME_RECORDS = 1000
 TABLES = ("study", "protocol", "sites", "data", "federation", "package")
 
@@ -135,14 +135,14 @@ class Study:
         cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE, describe: Describe | None = None
     ) -> Study:
         """Return the study in a file, checked; ``packages`` and ``describe`` as in :meth:`parse`."""
-        where = Path(path)
+        study_path = Path(path)
         try:
-            text = where.read_text(encoding="utf-8")
+            text = study_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(
                 "A study", "be a readable UTF-8 text file", f"{str(path)!r} ({type(error).__name__})", "Check the path."
             ) from error
-        return cls.parse(text, path=where, packages=packages, describe=describe)
+        return cls.parse(text, path=study_path, packages=packages, describe=describe)
 
     @classmethod
     def parse(
@@ -171,8 +171,8 @@ class Study:
         Study
             The study.
         """
-        where = Path(path)
-        source = TomlSource(text, where.name)
+        study_path = Path(path)
+        source = TomlSource(text, study_path.name)
         spell_analysis(source.content)
         for key in source.content:
             if key not in TABLES:
@@ -181,7 +181,7 @@ class Study:
                 raise source.located((key,), error, at_key=True)
         members = read_members(source)
         data_section = TomlTable(source, ("data",))
-        data = read_data(data_section, where.parent)
+        data = read_data(data_section, study_path.parent)
         settings, deadline = read_protocol(TomlTable(source, ("protocol",)), len(members))
         head = read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
         enclosure = read_enclosure(source, head["description"])
@@ -197,10 +197,13 @@ class Study:
             data=data,
             federation=read_federation(source, protocol_of(settings), members),
             text=text,
-            folder=where.parent,
+            folder=study_path.parent,
             content=source.content,
             # Computed now: a file that changes later must not change this study.
-            files={_relative(path, where.parent): _sha256(path) for path in data.files},
+            files={
+                path.relative_to(study_path.parent).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in data.files
+            },
             enclosure=enclosure,
         )
         data_section.within(None, study.facts)
@@ -319,9 +322,9 @@ class Study:
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that differ from this study."""
         present = self._present(terms.sites)
-        asked = (terms.settings, terms.sites, terms.delta, terms.weights)
+        requested = (terms.settings, terms.sites, terms.delta, terms.weights)
         agreed = (self.protocol().settings(len(present)), present, self.delta, self.weights)
-        for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
+        for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), requested, agreed, strict=True):
             _require_same(subject, got, wanted)
         epsilons = {name: self.epsilon_of(name) for name in present} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
@@ -362,12 +365,3 @@ def _require_same(subject: str, got: object, wanted: object) -> None:
         raise InvalidMessage(
             f"The {subject} of an allowance", "be as in the approved study", repr(got), "Use the approved study."
         )
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
