@@ -29,9 +29,9 @@ def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
         ):
             remedy = f"Choose from {', '.join(known)}."
             raise InvalidParameter("columns", "name numbers, or categories of at least two levels", repr(name), remedy)
-    # A time to an event may have ended early: only who names it means that.
-    taken = {event.time for event in facts.events}
-    numbers = [at for name, at in known.items() if facts.columns[at].kind != CATEGORY and name not in taken]
+    # Times to an event may be censored, so they are correlated only if they are named.
+    censored = {event.time for event in facts.events}
+    numbers = [at for name, at in known.items() if facts.columns[at].kind != CATEGORY and name not in censored]
     chosen = [known[name] for name in names] if columns is not None else numbers
     if len(chosen) < 2:
         must = "name at least two columns, or be None for a table with two of numbers"

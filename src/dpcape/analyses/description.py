@@ -276,8 +276,8 @@ class Analysis:
     def load(self) -> type:
         """Import and return the estimator class (at the coordinator)."""
         module, _, name = self.estimator.partition(":")
-        found: type = getattr(importlib.import_module(module), name)
-        return found
+        estimator: type = getattr(importlib.import_module(module), name)
+        return estimator
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter or fact of this name."""
@@ -285,8 +285,8 @@ class Analysis:
 
     def public(self, given: Mapping[str, object], facts: Mapping[str, object], **later: Callable[[], object]) -> Public:
         """Return the public numbers of a study: given parameters, defaults for the rest, facts and sizes."""
-        usual = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
-        parameters = {**usual, **given}
+        defaults = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
+        parameters = {**defaults, **given}
         derived = {} if self.derived is None else self.derived(parameters)
         return Public({**parameters, **derived, **facts}, **later)
 
@@ -307,21 +307,21 @@ class Analysis:
 
     def statistics(self, public: Public) -> frozenset[str]:
         """Return the names of all statistics the analysis may request; sites refuse any other."""
-        return frozenset(entry.statistic for step in self.made(public, _one) for entry in alternatives(step))
+        return frozenset(entry.statistic for step in self.releases(public, _one) for entry in alternatives(step))
 
     def shares(self, public: Public) -> tuple[float, ...]:
         """Return the shares of mu^2, one per release."""
-        return tuple(share for step in self.made(public, _one) for share in _repeated(step))
+        return tuple(share for step in self.releases(public, _one) for share in _repeated(step))
 
     def steps(self, public: Public, planner: Planner) -> list[Release | Either]:
         """Return the releases, with clip radii computed from the noise that ``planner`` returns."""
         shares = self.shares(public)
-        steps = list(self.made(public, lambda number, release: planner(shares, number, release)))
+        steps = list(self.releases(public, lambda number, release: planner(shares, number, release)))
         if tuple(share for step in steps for share in _repeated(step)) != shares:
             raise AssertionError(f"shares of {self.name} must not depend on noise")
         return steps
 
-    def made(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
+    def releases(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
         """Run the schedule on numbers: yield the releases that are made, and raise its refusals.
 
         ``noise`` returns the noise scale of a release that others depend on, given its number.
@@ -336,7 +336,7 @@ class Analysis:
             answer = None
             if isinstance(step, Refusal):
                 if step.when:
-                    raise InvalidParameter(*(str(part).format(**step.values) for part in step.error.args))
+                    raise InvalidParameter(*(str(text).format(**step.values) for text in step.error.args))
                 continue
             first = alternatives(step)[0]
             if first.when:

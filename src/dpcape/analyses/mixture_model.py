@@ -46,11 +46,11 @@ def _schedule(p: Public) -> Steps:
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
-    whole = Release("third_moment", numbers, moments * (1 - share))
+    full = Release("third_moment", numbers, moments * (1 - share))
     # In coordinates of unit length and without the correction: relative to the largest contribution.
     few = {"n_features": p.n_features, "n_components": p.n_components, "clip": 1.0}
     whitened = Release("whitened_third_moment", few, moments * (1 - share), known=RELATIVE)
-    yield chosen_design(p.design, whole, whitened)
+    yield chosen_design(p.design, full, whitened)
     step = {
         "n_features": p.n_features,
         "bound": p.bound,

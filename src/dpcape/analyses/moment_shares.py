@@ -45,6 +45,6 @@ def second_moment_share(share: float | str, *, n_features: float, n_components: 
     return 0.45 if columns_each < 4 else (0.6 if columns_each < 20 else 0.75)
 
 
-def chosen_design(design: str, whole: Release, whitened: Release) -> Release | Either:
+def chosen_design(design: str, full: Release, whitened: Release) -> Release | Either:
     """Return the release of the third moment; with "auto", both of which an earlier result chooses one."""
-    return {"full": whole, "whitened": whitened}.get(design) or Either(whitened, whole)
+    return {"full": full, "whitened": whitened}.get(design) or Either(whitened, full)

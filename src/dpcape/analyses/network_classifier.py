@@ -23,14 +23,16 @@ from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
 from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 
 
+def without_classes(p: Public) -> Refusal:
+    """Return a refusal of records that are not labelled with classes."""
+    remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+    got = f"{p.kind!r} without classes"
+    error = InvalidParameter("Records for a classifier", "be labelled with classes", got, remedy)
+    return Refusal(p.n_classes is None, error)
+
+
 def _schedule(p: Public) -> Steps:
-    text = InvalidParameter(
-        "Records for a classifier",
-        "be labelled with classes",
-        f"{p.kind!r} without classes",
-        "Build them with labelled(X, y, bound=..., classes=[...]).",
-    )
-    yield Refusal(p.n_classes is None, text)
+    yield without_classes(p)
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
     outputs = 1 if p.n_classes == 2 else p.n_classes
     rests_on = "" if p.features is None else feature_map(p.features).assumption

@@ -185,6 +185,11 @@ class Parameter:
             _CHECKS[self.kind](self, value, public)
 
 
+def n_components(most: End, planned: int) -> Parameter:
+    """Return the parameter for the number of components, at most ``most`` and in plans ``planned``, or "auto"."""
+    return Parameter("n_components", WHOLE, least=1, most=most, words=("auto",), planned=planned, title="Components")
+
+
 def _check_whole(parameter: Parameter, value: object, public: Public) -> None:
     if isinstance(value, str) and value in parameter.words:
         return

@@ -101,16 +101,12 @@ def scaling_used(p: Public, wanted: bool | None = None) -> bool:
     wanted : bool or None
         Whether it is asked for; None for an analysis with the parameter :data:`SCALE`, which says so.
     """
-    asked = p.scale == "private" if wanted is None else wanted
-    if asked is False:
-        return False
-    return asked and lengths_found(p)
+    return (p.scale == "private" if wanted is None else wanted) and lengths_found(p)
 
 
 def lengths_found(p: Public, share: float = RADIUS_SHARE) -> bool:
     """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
-    found: bool = math.sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
-    return found
+    return bool(math.sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE)
 
 
 def clip_used(p: Public) -> bool:
@@ -120,8 +116,7 @@ def clip_used(p: Public) -> bool:
 
 def deviations_found(p: Public) -> bool:
     """Return whether the noise of a deviation is at most a fifth of the largest that counts."""
-    found: bool = math.sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE
-    return found
+    return bool(math.sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE)
 
 
 def _standard_shares(p: Public) -> tuple[float, float]:
@@ -177,8 +172,8 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
     yield Release("absolute_deviations", {"n_features": p.n_features}, deviation_share, when=used)
     yield _radius_release(p, measured)
     spent = mean_share + deviation_share
-    left = 1 - spent - RADIUS_SHARE if measured else (1 - spent if used else 1.0)
-    return ScalingPlan(used, left, (math.sqrt(p.n_views) if used else p.bound))
+    remaining = 1 - spent - RADIUS_SHARE if measured else (1 - spent if used else 1.0)
+    return ScalingPlan(used, remaining, (math.sqrt(p.n_views) if used else p.bound))
 
 
 def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:

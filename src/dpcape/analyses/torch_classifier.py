@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpcape.analyses.description import REGRESSIONS, Analysis, Public
 from dpcape.analyses.kmeans import SEED
-from dpcape.analyses.network_classifier import refuse_momentum
+from dpcape.analyses.network_classifier import refuse_momentum, without_classes
 from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
-from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.analyses.release import Release, Steps
 from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.modules import module_of, module_size
 
@@ -15,13 +15,7 @@ NETWORK_MODULES = "dpcape.network_modules"
 
 
 def _schedule(p: Public) -> Steps:
-    text = InvalidParameter(
-        "Records for a classifier",
-        "be labelled with classes",
-        f"{p.kind!r} without classes",
-        "Build them with labelled(X, y, bound=..., classes=[...]).",
-    )
-    yield Refusal(p.n_classes is None, text)
+    yield without_classes(p)
     numbers = {"size": module_size(p.module, p.n_features, p.n_classes), "clip": p.clip}
     assumption = module_of(p.module).assumption
     yield Release("module_gradient", numbers, 1 / p.n_iter, p.n_iter, assumption=assumption)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.parameters import FLAG, OTHER, WHOLE, Parameter
+from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
 from dpcape.core.errors import InvalidParameter
@@ -36,9 +36,9 @@ class MapRule(NamedTuple):
 
 
 ROW_MAPS = MapRule(2.0, 0.35, 5.0, 0.6)
-# Correlations need the basis more than components do, and pairs are few.
+# Correlations depend on the basis more than components do, and few pairs are mapped.
 VIEW_MAPS = MapRule(10.0, 0.2, 10.0, 0.2)
-# The rotation needs most of what there is.
+# The rotation needs most of the budget.
 SOURCE_MAPS = MapRule(8.0, 0.2, 8.0, 0.2)
 
 
@@ -55,17 +55,13 @@ BASIS = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis)
 """Public basis in which wide rows are analysed; None for the columns themselves."""
 MAPS = Parameter("maps", FLAG, False)
 """Whether maps of what the basis leaves out are released too."""
-N_BASIS = Parameter(
-    "n_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.n_features,
-    optional=True,
-    planned=8,
-    title="Public basis, columns",
-    left_out="none",
-)
+
+
+def _n_basis(name: str, most: Callable[[Public], float], title: str, planned: object = REQUIRED) -> Parameter:
+    return Parameter(name, WHOLE, None, 1, most, optional=True, planned=planned, title=title, left_out="none")
+
+
+N_BASIS = _n_basis("n_basis", lambda p: p.n_features, "Public basis, columns", planned=8)
 """Number of columns of the basis, which plans ask for instead of the basis."""
 
 
@@ -76,28 +72,9 @@ def _refuse_view_bases(value: object, p: Public) -> None:
 
 VIEW_BASES = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_view_bases)
 """Public basis of each view, None for a view that is read as it is; None for no bases at all."""
-N_X_BASIS = Parameter(
-    "n_x_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.first,
-    optional=True,
-    planned=2,
-    title="Public basis of the first view, columns",
-    left_out="none",
-)
+N_X_BASIS = _n_basis("n_x_basis", lambda p: p.first, "Public basis of the first view, columns", planned=2)
 """Number of columns of the basis of the first view, which plans ask for instead of the basis."""
-N_Y_BASIS = Parameter(
-    "n_y_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.n_features - p.first,
-    optional=True,
-    title="Public basis of the second view, columns",
-    left_out="none",
-)
+N_Y_BASIS = _n_basis("n_y_basis", lambda p: p.n_features - p.first, "Public basis of the second view, columns")
 """Number of columns of the basis of the second view."""
 
 
@@ -120,11 +97,11 @@ def view_basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
     bases = parameters.get("basis")
     pair = bases if isinstance(bases, list | tuple) and len(bases) == 2 else (None, None)
     try:
-        found = [None if is_no_basis(part) else as_basis(part).n_columns for part in pair]
+        n_columns = [None if is_no_basis(basis) else as_basis(basis).n_columns for basis in pair]
     except InvalidParameter:
         # The check of the parameter says what is wrong with it.
-        found = [None, None]
-    return dict(zip(("n_x_basis", "n_y_basis"), found, strict=True))
+        n_columns = [None, None]
+    return dict(zip(("n_x_basis", "n_y_basis"), n_columns, strict=True))
 
 
 class InBasis(NamedTuple):
@@ -206,10 +183,7 @@ def maps_used(p: Public, rows: InBasis, needed: bool = True) -> bool:
     needed : bool
         Without which there are no maps: that scaling is used, where it is asked for.
     """
-    if not p.maps:
-        return False
-    found = rows.wide and _strength(p, rows) >= rows.maps.least
-    return found if needed is True else found and needed
+    return bool(p.maps and rows.wide and _strength(p, rows) >= rows.maps.least and needed)
 
 
 def map_share(p: Public, rows: InBasis) -> float:
@@ -239,9 +213,9 @@ def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, need
         As for :func:`maps_used`.
     """
     used = maps_used(p, rows, needed)
-    share: float = 0.0 if used is False else (map_share(p, rows) if used else 0.0)
+    share = map_share(p, rows) if used else 0.0
     inside = {"n_features": p.n_features, "n_columns": rows.columns, "n_parts": rows.parts, "bound": plan.bound}
     yield from only(scaled_release(plan, moments, inside, 1 - share), rows.wide)
-    if used is not False:
+    if used:
         maps = {"n_features": p.n_features, "n_components": p.n_components, "n_mapped": rows.mapped}
-        yield from only(scaled_release(plan, "residual_maps", maps, share), used)
+        yield from scaled_release(plan, "residual_maps", maps, share)

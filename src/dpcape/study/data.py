@@ -100,8 +100,9 @@ def _view_names(section: TomlTable) -> list[str]:
 
 
 def _are_names(value: object) -> TypeGuard[list[str]]:
-    is_list = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
-    return is_list and len(set(value)) == len(value)
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(name, str) and name for name in value) and len(set(value)) == len(value)
 
 
 def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Columns:

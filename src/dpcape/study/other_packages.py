@@ -27,12 +27,9 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
         return analyses(NO_PACKAGE)
     if package_of(needed) not in packages:
         package = package_of(needed)
-        refused = InvalidParameter(
-            "analysis",
-            "be of dpcape, or of a package that is allowed here",
-            f"{needed.name!r} of the package {package!r}",
-            f"At a site, allow it with: dpcape site allow-analysis {package}.",
-        )
+        must = "be of dpcape, or of a package that is allowed here"
+        remedy = f"At a site, allow it with: dpcape site allow-analysis {package}."
+        refused = InvalidParameter("analysis", must, f"{needed.name!r} of the package {package!r}", remedy)
         raise source.located(("study", "analysis"), refused)
     named = str(head["analysis"])
     return ChainMap({named: (describe or loaded)(needed, named)}, analyses(NO_PACKAGE))  # type: ignore[arg-type]

@@ -38,12 +38,8 @@ class TomlSource:
         try:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise InvalidParameter(
-                f"{name}{_position_of(error, text)}: a study",
-                "be valid TOML",
-                f"an error ({error})",
-                "Correct the line.",
-            ) from error
+            subject = f"{name}{_position_of(error, text)}: a study"
+            raise InvalidParameter(subject, "be valid TOML", f"an error ({error})", "Correct the line.") from error
         self._keys, self._values = positions(text)
 
     def located(
