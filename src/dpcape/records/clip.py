@@ -51,11 +51,11 @@ STRIP_ENTRIES = 1 << 17
 
 
 SHRINK_SINGLE = 1 - 2.0**-23
-"""What the bound is multiplied by before rows are rounded to single precision."""
+"""Factor applied to the bound before rows are rounded to single precision."""
 
 _NONE = np.empty(0, dtype=np.intp)
 
-# Bounds and columns for which sums of squares in single precision neither overflow, nor underflow, nor are far off.
+# Bounds and columns for which sums of squares in single precision neither overflow nor underflow, and stay accurate.
 _SINGLE_BOUNDS, _SINGLE_COLUMNS = (2.0**-20, 2.0**20), 2**16
 
 

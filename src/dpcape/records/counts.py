@@ -46,23 +46,27 @@ class Counts:
         if 0 in self.shape:
             remedy = "Leave a site without documents out of the federation."
             raise InvalidParameter("counts", "have at least one document and one word", f"shape {self.shape}", remedy)
-        given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
-        self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
+        words = getattr(self._counts, "names", ()) if feature_names is None else feature_names
+        self.names = checked_names(words, n_columns=self.shape[1], subject="counts") if len(words) else ()
         for rows in strips(*self.shape):
             self.n_invalid += int(np.count_nonzero(self._bad(self._summed(rows.start, rows.stop))))
 
     def read(self, start: int, stop: int) -> SparseBlock:
         """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
         block = self._summed(start, stop)
-        bad = self._bad(block)
-        block.data[np.repeat(bad, np.diff(block.indptr))] = 0.0
+        block.data[np.repeat(self._bad(block), np.diff(block.indptr))] = 0.0
         short = block.sum(axis=1) < MINIMUM_WORDS
         block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
         block.eliminate_zeros()
         return block
 
     def _summed(self, start: int, stop: int) -> SparseBlock:
-        block = self._copied(start, stop)
+        """Return a sparse float64 copy of some rows, with one entry per word."""
+        rows = slice(start, stop)
+        if isinstance(self._counts, csr_array):
+            block = self._counts[rows].astype(np.float64, copy=True)
+        else:
+            block = csr_array(np.array(self._counts.numbers(rows), dtype=np.float64))
         block.sum_duplicates()
         return block
 
@@ -74,12 +78,6 @@ class Counts:
         bad = np.zeros(block.shape[0], dtype=np.bool_)
         bad[np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[~good]] = True
         return bad
-
-    def _copied(self, start: int, stop: int) -> SparseBlock:
-        """Return a sparse float64 copy of some rows."""
-        if isinstance(self._counts, csr_array):
-            return self._counts[start:stop].astype(np.float64, copy=True)
-        return csr_array(np.array(self._counts.numbers(slice(start, stop)), dtype=np.float64))
 
 
 def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:

@@ -114,9 +114,9 @@ class Records:
             for first in range(0, stop - start, size):
                 block = buffer[first : min(first + size, stop - start)]
                 if not all_valid:
-                    kept = block[valid[first : first + size]]
-                    block = block[: len(kept)]
-                    block[:] = kept
+                    valid_rows = block[valid[first : first + size]]
+                    block = block[: len(valid_rows)]
+                    block[:] = valid_rows
                 yield block
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -207,9 +207,9 @@ class Views(Records):
         valid: Mask = np.ones(stop - start, dtype=bool)
         end = 0
         for features in self._tables:
-            place, end = end, end + features.n_features
+            first, end = end, end + features.n_features
             own = None if factors is None else np.ones(stop - start)
-            valid &= features.fill(start, stop, out[:, place:end], own)
+            valid &= features.fill(start, stop, out[:, first:end], own)
             if factors is not None and own is not None:
                 np.minimum(factors, own, out=factors)
         return valid
@@ -218,8 +218,8 @@ class Views(Records):
         valid: Mask = np.ones(stop - start, dtype=bool)
         end = 0
         for features in self._tables:
-            place, end = end, end + features.n_features
-            valid &= features.fill_single(start, stop, out[:, place:end])
+            first, end = end, end + features.n_features
+            valid &= features.fill_single(start, stop, out[:, first:end])
         return valid
 
     def _any_invalid(self) -> bool:
@@ -274,9 +274,8 @@ class Documents(Records):
     def blocks(self, size: int = 1024) -> Iterator[SparseBlock]:
         """Return an iterator over sparse blocks of counts, (at most `size`, n_features)."""
         step = checked_size(size)
-        starts = range(0, self.n_records, step)
         # A document that cannot be read is a row of zeros, as a short one is.
-        return (self._counts.read(start, min(start + step, self.n_records)) for start in starts)
+        return (self._counts.read(at, min(at + step, self.n_records)) for at in range(0, self.n_records, step))
 
     @property
     def n_invalid(self) -> int:
@@ -370,9 +369,9 @@ class Subjects(Records):
 
 def _aligned(n_rows: int, n_columns: int) -> SingleArray:
     """Return an empty array of single precision that begins at a multiple of 64 bytes."""
-    whole = np.empty(n_rows * n_columns + 16, dtype=np.float32)
-    start = -(whole.ctypes.data // 4) % 16
-    return whole[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
+    memory = np.empty(n_rows * n_columns + 16, dtype=np.float32)
+    start = -(memory.ctypes.data // 4) % 16
+    return memory[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 def checked_size(size: int) -> int:

@@ -102,8 +102,8 @@ class Codes:
 def _are_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Tell which labels are missing."""
     if values.dtype.kind == "f":
-        found: npt.NDArray[np.bool_] = np.isnan(values)
-        return found
+        missing: npt.NDArray[np.bool_] = np.isnan(values)
+        return missing
     if values.dtype.kind in "biuUS":
         return np.zeros(len(values), dtype=np.bool_)
     return np.array([is_missing(value) for value in values.tolist()], dtype=np.bool_)

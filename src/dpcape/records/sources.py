@@ -70,8 +70,8 @@ def raw_table(
         wanted = tuple(column.name for column in schema.columns)
     else:
         wanted = tuple(names or (name for name in holding.names() if name != besides))
-    found = holding.table(Columns(wanted, len(wanted), ranges=schema))
-    return found if isinstance(found, Mapping) else {name: found[:, at] for at, name in enumerate(wanted)}
+    values = holding.table(Columns(wanted, len(wanted), ranges=schema))
+    return values if isinstance(values, Mapping) else {name: values[:, at] for at, name in enumerate(wanted)}
 
 
 def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
@@ -83,9 +83,9 @@ def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
         return None
     from dpcape.records.readers.columnar import large_set
 
-    where = Path(data)
-    is_parquet = where.is_dir() or where.suffix.lower() in (".parquet", ".pq")
-    return large_set(where) if is_parquet else None
+    path = Path(data)
+    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
+    return large_set(path) if is_parquet else None
 
 
 def raw_target(data: object, y: object, *, text: bool) -> object:
@@ -172,8 +172,7 @@ def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] 
     if isinstance(holding, ArrayFile):
         return Columns(tuple(names or ()), holding.width())
     assert isinstance(holding, SeriesFolder)
-    first = holding.first()
-    return _series_columns(first, subject, names)
+    return _series_columns(holding.first(), subject, names)
 
 
 def _source(data: object) -> str | os.PathLike[str] | Source:

@@ -124,7 +124,7 @@ def subjects(
         raise InvalidParameter("unit", "be 'subject' or 'record'", repr(unit), remedy)
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)
-    given, feature_names, in_one_file = raw_series(
+    raw, feature_names, in_one_file = raw_series(
         arrays,
         mask=mask,
         pattern=pattern,
@@ -135,7 +135,7 @@ def subjects(
     )
     width = columns_of(n_features, feature_names, in_one_file, by_subject)
     series, n_given = series_of(
-        given,
+        raw,
         longest if by_subject else None,
         bound=checked_bound(bound),
         missing=missing,

@@ -73,14 +73,14 @@ class ArrayFile:
         name = self._of_rows(3) if columns.array is None else columns.array
         values = self._named(name)
         if values.ndim == 3:
-            parts = list(values)
+            series = list(values)
         elif subject is None:
             must = f"be given in [data] to split {self._path.name} by subject"
             remedy = "Name the array of offsets at which subjects start, or store a (subject, time, feature) array."
             raise InvalidParameter("subject", must, "none", remedy)
         else:
-            parts = _between(values, np.asarray(self._named(subject)))
-        return [checked_shape(part, columns, subject="the series of a subject") for part in parts]
+            series = _between(values, np.asarray(self._named(subject)))
+        return [checked_shape(one, columns, subject="the series of a subject") for one in series]
 
     def _named(self, name: str) -> AnyArray:
         if name not in self._arrays:

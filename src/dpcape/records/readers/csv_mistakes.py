@@ -29,16 +29,16 @@ def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     if len(names) != 1:
         return
     counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
-    found = max(counts, key=lambda mark: counts[mark])
-    if counts[found]:
+    separator = max(counts, key=lambda mark: counts[mark])
+    if counts[separator]:
         must = f"be separated by {_DELIMITERS[delimiter]}"
-        raise InvalidParameter(f"{path.name}, line 1: cells", must, _DELIMITERS[found], _remedy(found))
+        raise InvalidParameter(f"{path.name}, line 1: cells", must, _DELIMITERS[separator], _remedy(separator))
 
 
-def _remedy(found: str) -> str:
-    if found == "\t":
+def _remedy(separator: str) -> str:
+    if separator == "\t":
         return "Name the file .tsv, or export it with commas."
-    if found == ";":
+    if separator == ";":
         return "Export it with commas between cells, and points in decimal numbers."
     return "Export it with commas between cells; a name that ends in .tsv stands for tabs."
 
