@@ -186,7 +186,7 @@ def joined(pieces: Sequence[Raw]) -> Raw:
     if len(pieces) == 1:
         return pieces[0]
     return tuple(
-        np.concatenate(tables)  # type: ignore[arg-type]  # all are arrays
+        np.concatenate(tables)
         if isinstance(tables[0], np.ndarray)
         else import_module("pandas").concat(list(tables), ignore_index=True)
         for tables in zip(*pieces, strict=True)

@@ -21,7 +21,7 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import RowBlocks
 from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.bases import basis_from
-from dpcape.statistics.basis import Basis, Place, places
+from dpcape.statistics.basis import Basis, BasisPart, basis_parts
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -178,11 +178,11 @@ def _moments(
     width = basis.n_columns
     products, sums, energies = OuterProducts(width), np.zeros(width), np.zeros(len(basis.parts))
     for rows, coordinates in blocks:
-        for at, (_, columns, own) in enumerate(places(basis)):
+        for at, (_, columns, own) in enumerate(basis_parts(basis)):
             squares = np.vecdot(rows[:, columns], rows[:, columns])
-            part = coordinates[:, own]
-            _shortened(part, np.sqrt(squares))
-            energies[at] += float(np.maximum(squares - np.vecdot(part, part), 0.0).sum())
+            own_coordinates = coordinates[:, own]
+            _shortened(own_coordinates, np.sqrt(squares))
+            energies[at] += float(np.maximum(squares - np.vecdot(own_coordinates, own_coordinates), 0.0).sum())
         products.add(coordinates)
         sums += coordinates.sum(axis=0)
     return products.upper, sums, energies
@@ -240,20 +240,20 @@ class ResidualMaps(_InBasis[FloatArray]):
             )
 
     @property
-    def _mapped(self) -> list[Place]:
+    def _mapped(self) -> list[BasisPart]:
         """The parts of which something is left, with their columns and coordinates."""
-        return [place for place in places(self._basis) if not place[0].is_complete]
+        return [entry for entry in basis_parts(self._basis) if not entry[0].is_complete]
 
     def _checked_kept(self, kept: IntArray) -> list[int]:
         """Return how many coordinates of each part are kept; refuse more than it has."""
-        given = np.asarray(kept)
+        counts = np.asarray(kept)
         most = [part.n_columns for part, _, _ in self._mapped]
-        whole = given.shape == (len(most),) and given.dtype.kind in "iu" and len(most) > 0
-        if not whole or (given < 1).any() or (given > most).any():
+        fits = counts.shape == (len(most),) and counts.dtype.kind in "iu" and len(most) > 0
+        if not fits or (counts < 1).any() or (counts > most).any():
             must = f"be whole numbers from 1 to the columns of each basis ({most})"
             remedy = "Use the basis of the first release."
-            raise InvalidParameter("kept", must, " ".join(str(given).split())[:60], remedy)
-        return [int(number) for number in given]
+            raise InvalidParameter("kept", must, " ".join(str(counts).split())[:60], remedy)
+        return [int(number) for number in counts]
 
     @staticmethod
     def extent(*, n_features: float, n_components: float, n_mapped: float | None = None) -> Extent:
@@ -283,32 +283,32 @@ class ResidualMaps(_InBasis[FloatArray]):
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros(self.shape)
         for rows, coordinates in self._blocks(records):
-            left, scores = self._left_and_scores(rows, coordinates)
+            residuals, scores = self._residuals_and_scores(rows, coordinates)
             end = 0
             for (part, _, _), own in zip(self._mapped, scores, strict=True):
                 start, end = end, end + part.n_features
-                result[start:end] += left[:, start:end].T @ own
+                result[start:end] += residuals[:, start:end].T @ own
         return result.ravel()
 
-    def _left_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    def _residuals_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
         """Return the residuals of all parts, in the unit ball together, and the scores of each, in theirs."""
         each, scores, first = [], [], 0
         for at, (part, columns, own) in enumerate(self._mapped):
-            kept = np.ascontiguousarray(coordinates[:, own])
-            kept[:, self._kept[at] :] = 0.0
+            kept_coordinates = np.ascontiguousarray(coordinates[:, own])
+            kept_coordinates[:, self._kept[at] :] = 0.0
             weights = self._scores[first : first + self._kept[at]]
             first += self._kept[at]
             with np.errstate(all="ignore"):
-                mine = row_products(kept[:, : self._kept[at]], weights) - self._offset[at]
-                left = part.expanded(kept)
-                np.subtract(rows[:, columns], left, out=left)
-                left /= self._scale[at]
-            rows_into_ball(mine, 1.0)
-            scores.append(mine)
-            each.append(left)
-        whole = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
-        rows_into_ball(whole, 1.0)
-        return whole, scores
+                own_scores = row_products(kept_coordinates[:, : self._kept[at]], weights) - self._offset[at]
+                residual = part.expanded(kept_coordinates)
+                np.subtract(rows[:, columns], residual, out=residual)
+                residual /= self._scale[at]
+            rows_into_ball(own_scores, 1.0)
+            scores.append(own_scores)
+            each.append(residual)
+        residuals = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
+        rows_into_ball(residuals, 1.0)
+        return residuals, scores
 
 
 @known

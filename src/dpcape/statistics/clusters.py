@@ -106,7 +106,7 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
 
     def _shortened(self, records: RowBlocks) -> Iterator[FloatArray]:
         for block in records.feature_blocks(BLOCK_ROWS):
-            # What overflows, for whatever arrays, is no longer finite and becomes zero.
+            # For any public arrays: rows that overflow are not finite and become zero.
             with np.errstate(over="ignore", invalid="ignore"):
                 mapped = self._mapped(block)
             rows_into_ball(mapped, self._clip)

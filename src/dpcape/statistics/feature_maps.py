@@ -48,19 +48,19 @@ class FeatureMap(ABC):
     def mapped(self, rows: FloatArray) -> FloatArray:
         """Return features of length at most one; those of a row for which they are not finite are zero."""
         shape = (len(rows), self.width(rows.shape[1]))
-        found = np.empty(shape)
-        for part in self._parts(rows):
-            made = np.asarray(self.features(rows[part]), dtype=np.float64)
-            if made.shape != found[part].shape:
+        features = np.empty(shape)
+        for chosen in self._parts(rows):
+            values = np.asarray(self.features(rows[chosen]), dtype=np.float64)
+            if values.shape != features[chosen].shape:
                 must, remedy = f"return one row of {shape[1]} features per record", "Correct features() or width()."
-                raise InvalidParameter(f"The feature map {self.name!r}", must, f"shape {made.shape}", remedy)
-            found[part] = made
+                raise InvalidParameter(f"The feature map {self.name!r}", must, f"shape {values.shape}", remedy)
+            features[chosen] = values
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt(np.vecdot(found, found))
+            lengths = np.sqrt(np.vecdot(features, features))
         lost = ~np.isfinite(lengths)
-        found[lost], lengths[lost] = 0.0, 0.0
-        found /= np.maximum(lengths, 1.0)[:, np.newaxis]
-        return found
+        features[lost], lengths[lost] = 0.0, 0.0
+        features /= np.maximum(lengths, 1.0)[:, np.newaxis]
+        return features
 
     def _parts(self, rows: FloatArray) -> Iterator[slice[int, int, None]]:
         """Yield all rows at once to a map of dpcape, and one at a time to any other."""
@@ -147,11 +147,11 @@ class OrientedGradients(FeatureMap):
         energy = np.pad(np.sum(cells**2, axis=3), ((0, 0), (1, 1), (1, 1)))
         around = sum(energy[:, i : i + n_cells, j : j + n_cells] for i in range(3) for j in range(3))
         cells /= np.sqrt(around + self._LEAST**2)[..., np.newaxis]
-        found: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
-        found -= found.mean(axis=1, keepdims=True)
-        lengths = np.sqrt(np.vecdot(found, found))
-        found /= np.maximum(lengths, 1e-9)[:, np.newaxis]
-        return found
+        features: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
+        features -= features.mean(axis=1, keepdims=True)
+        lengths = np.sqrt(np.vecdot(features, features))
+        features /= np.maximum(lengths, 1e-9)[:, np.newaxis]
+        return features
 
     def _cells(self, images: FloatArray) -> FloatArray:
         """Return the directions of each cell, (images, cells, cells, bins)."""
@@ -164,8 +164,8 @@ class OrientedGradients(FeatureMap):
         share, first = angle - lower, lower.astype(np.int64) % self._BINS
         side, n_cells = images.shape[1], images.shape[1] // self._CELL
         # Pixels beyond the last whole cell belong to it.
-        place = np.minimum(np.arange(side) // self._CELL, n_cells - 1)
-        cell = (place[:, np.newaxis] * n_cells + place) * self._BINS
+        cell_of_pixel = np.minimum(np.arange(side) // self._CELL, n_cells - 1)
+        cell = (cell_of_pixel[:, np.newaxis] * n_cells + cell_of_pixel) * self._BINS
         start = np.arange(len(images))[:, np.newaxis, np.newaxis] * (n_cells**2 * self._BINS) + cell
         size = len(images) * n_cells**2 * self._BINS
         counts = np.zeros(size)
@@ -188,19 +188,19 @@ def feature_blocks(
     if not features:
         yield from records.blocks(BLOCK_ROWS)
         return
-    kept = _KEPT.get(records)
-    if kept is not None and kept[0] == features:
-        yield from kept[1]
+    stored = _KEPT.get(records)
+    if stored is not None and stored[0] == features:
+        yield from stored[1]
         return
     chosen = feature_map(features)
     most_blocks = _MOST_KEPT // (BLOCK_ROWS * chosen.width(n_features))
     blocks: list[tuple[FloatArray, IntArray]] = []
     n_blocks = 0
     for block, codes in records.blocks(BLOCK_ROWS):
-        made = chosen.mapped(block), codes.copy()
+        mapped = chosen.mapped(block), codes.copy()
         if n_blocks < most_blocks:
-            blocks.append(made)
+            blocks.append(mapped)
         n_blocks += 1
-        yield made
+        yield mapped
     if n_blocks <= most_blocks:
         _KEPT[records] = (features, blocks)

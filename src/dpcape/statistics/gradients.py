@@ -57,7 +57,9 @@ class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         check_classes(self.facts)
         self._features, self._n_inputs = features, n_inputs(features, self.facts.n_features)
         self._clip = checked_number("clip", clip, largest=1e9)
-        self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / _longest(self.facts, features))
+        # Rows are at most as long as their bound, features at most 1.
+        longest = 1.0 if features else self.facts.bounds[0]
+        self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / longest)
 
     @property
     def _n_units(self) -> int:
@@ -295,11 +297,6 @@ def check_classes(facts: PublicFacts) -> None:
     if facts.classes is None:
         remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
         raise InvalidParameter("Records for a classifier", "have public classes", "a numeric response", remedy)
-
-
-def _longest(facts: PublicFacts, features: str) -> float:
-    """Return the largest length of an input: the bound of rows, or one for features."""
-    return 1.0 if features else facts.bounds[0]
 
 
 def n_outputs(facts: PublicFacts) -> int:

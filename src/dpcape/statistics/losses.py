@@ -82,12 +82,12 @@ class RecordLoss(ABC):
     def packed(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
         blocks = _coefficients(self, rows, targets, facts)
-        parts = [
+        weighted = [
             weight * np.asarray(block, dtype=np.float64) / np.sqrt(multiplicities(self.n_parameters(facts), degree))
             for degree, (block, weight) in enumerate(zip(blocks, self.weights(facts), strict=True))
             if weight
         ]
-        stacked: FloatArray = np.concatenate(parts, axis=1)
+        stacked: FloatArray = np.concatenate(weighted, axis=1)
         bound = self.bound(facts)
         target = bound * (1 - (stacked.shape[1] + 16) * 2.0**-52)
         lengths = np.sqrt(np.vecdot(stacked, stacked))

@@ -17,7 +17,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
-from dpcape.core.statistic import MeanT_co, Statistic, known
+from dpcape.core.statistic import MeanT_co, RecordsT_contra, Statistic, known
 from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
 
@@ -44,8 +44,8 @@ def row_bound(facts: PublicFacts) -> float:
     return math.hypot(*facts.bounds)
 
 
-class _OfRows(Statistic[RowBlocks, MeanT_co]):
-    """Base class of statistics of single rows."""
+class _OfBoundedRows(Statistic[RecordsT_contra, MeanT_co]):
+    """Base class of statistics of rows of bounded length."""
 
     kinds = _ROW_KINDS
     units = frozenset({"record"})
@@ -57,6 +57,10 @@ class _OfRows(Statistic[RowBlocks, MeanT_co]):
     @property
     def _width(self) -> int:
         return self.facts.n_features
+
+
+class _OfRows(_OfBoundedRows[RowBlocks, MeanT_co]):
+    """Base class of statistics of single rows."""
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -99,19 +103,8 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         return mean, squares * (2 * self._bound)
 
 
-class _OfProducts(Statistic[ProductBlocks, MeanT_co]):
+class _OfProducts(_OfBoundedRows[ProductBlocks, MeanT_co]):
     """Base class of statistics of products of a row's entries, summed in the precision of the records."""
-
-    kinds = _ROW_KINDS
-    units = frozenset({"record"})
-
-    @property
-    def _bound(self) -> float:
-        return row_bound(self.facts)
-
-    @property
-    def _width(self) -> int:
-        return self.facts.n_features
 
     @property
     def numbers(self) -> Mapping[str, float]:

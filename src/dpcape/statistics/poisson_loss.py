@@ -31,10 +31,10 @@ class PoissonLoss(LinearPredictorLoss):
     def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
         assert targets is not None  # records with a range of counts have targets
-        middle, half = (high + low) / 2, (high - low) / 2
+        middle, half_width = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
         # c / m for responses in [-1, 1].
-        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half / middle)
+        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half_width / middle)
         return heights
 
     def intervals(self, facts: PublicFacts) -> FloatArray:

@@ -136,7 +136,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         # Powers of the response: number of records, sum, sum of squares.
         powers = np.zeros(3)
         for block, targets in records.blocks(BLOCK_ROWS):
-            y = self._responses(targets)
+            y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
             products.add(block)
             # Two products with a vector: cheaper than one with two rows, or than summing columns.
             sums[0] += np.ones_like(y) @ block
@@ -144,11 +144,6 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
             powers += np.array([len(y), float(y.sum()), float(y @ y)])
         means = RegressionBlocks(products.upper, sums[1], sums[0], float(powers[1]), float(powers[2]))
         return pack(self._matrix(means, int(powers[0])))
-
-    def _responses(self, targets: Targets) -> FloatArray:
-        if self.facts.classes is None:
-            return np.asarray(targets, dtype=np.float64)
-        return np.asarray(2.0 * targets - 1.0, dtype=np.float64)
 
     def _matrix(self, sums: RegressionBlocks, n_records: int) -> FloatArray:
         """Return the sums as entries of u u' (upper triangle)."""

@@ -45,7 +45,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
     def __init__(
         self, facts: PublicFacts, intercept: bool, weighted: bool = True, **public: float | str | FloatArray
     ) -> None:
-        # What was always sent stays as it was: only the exception is named.
+        # Sent only where it is False, so that messages with the default stay the same.
         super().__init__(facts, intercept=intercept, **({} if weighted is True else {"weighted": weighted}), **public)
         for name, value in (("intercept", intercept), ("weighted", weighted)):
             if not isinstance(value, bool | np.bool_):
@@ -152,17 +152,17 @@ class AtCoefficients(OfRegression[MeanT_co]):
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
         with np.errstate(all="ignore"):
             if self.facts.classes is None:
-                left = self._response_weight * weights * y - row_products(v, self._coefficients)
+                residuals = self._response_weight * weights * y - row_products(v, self._coefficients)
             else:
-                left = weights * ((y + 1) / 2 - self.probabilities(v, weights))
-        return np.where(np.isfinite(left), left, 0.0)
+                residuals = weights * ((y + 1) / 2 - self.probabilities(v, weights))
+        return np.where(np.isfinite(residuals), residuals, 0.0)
 
     def probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
         """Return probabilities of the second class for the rows that v was shortened from."""
         with np.errstate(all="ignore"):
             odds = row_products(v, self._coefficients) / weights
-        found: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
-        return found
+        probabilities: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
+        return probabilities
 
 
 @known

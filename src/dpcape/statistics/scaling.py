@@ -271,7 +271,7 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
         result = np.zeros(self.facts.n_features)
         centre, caps = ForEachRow(self._centre), ForEachRow(self._caps)
         for block in records.feature_blocks(BLOCK_ROWS):
-            # An overflow is a large deviation: it counts as one.
+            # An overflow counts as the largest deviation.
             with np.errstate(over="ignore"):
                 apart = block - centre.of(len(block))
                 np.abs(apart, out=apart)

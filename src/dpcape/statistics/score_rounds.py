@@ -25,7 +25,7 @@ from dpcape.statistics.scaling import Scaled
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""
-# Logarithms of rates are moved into this distance from zero: beyond it there are no counts.
+# Logarithms of rates are clipped to this distance from zero; no counts have rates beyond it.
 _FARTHEST_RATE = 12.0
 
 
@@ -158,8 +158,8 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     def _bounded(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return e, W and c^2 min(m/t, 1), bounded for any coefficients and level; zero if they cannot be computed."""
         with np.errstate(all="ignore"):
-            line = row_products(v, self._coefficients) / weights
-            rates = np.exp(np.clip(np.where(np.isnan(line), 0.0, line), -_FARTHEST_RATE, _FARTHEST_RATE))
+            predictors = row_products(v, self._coefficients) / weights
+            rates = np.exp(np.clip(np.where(np.isnan(predictors), 0.0, predictors), -_FARTHEST_RATE, _FARTHEST_RATE))
             plain, bends = centred_residuals((y + 1) / 2 * self._most, rates)
             ratio = rates / self._level
             residuals = plain * np.sqrt(np.minimum(ratio, 1 / ratio))

@@ -261,13 +261,8 @@ def checked_variance(noise_variance: float) -> float:
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
         must = f"be a number from 0 to {_LARGEST_FACTOR:g}"
         remedy = "It is public: take it from knowledge of the measurement, never from the records."
-        raise InvalidParameter("noise_variance", must, _shown(noise_variance), remedy)
+        raise InvalidParameter("noise_variance", must, " ".join(repr(noise_variance).split()), remedy)
     return float(noise_variance)
-
-
-def _shown(value: object) -> str:
-    """Return a value on one line, for a message."""
-    return " ".join(repr(value).split())
 
 
 def third_moment(facts: PublicFacts, *, noise_variance: float) -> ThirdMoment:

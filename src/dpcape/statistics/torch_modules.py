@@ -76,15 +76,17 @@ class TorchModule(NetworkModule):
         return sum(parameter.numel() for parameter in self._trained(self._built(n_features, n_classes)).values())
 
     def start(self, n_features: int, n_classes: int, seed: int) -> FloatArray:
-        return self._flat(self._build(n_features, n_classes, seed))
+        trained = self._trained(self._build(n_features, n_classes, seed)).values()
+        weights: FloatArray = _torch().cat([entry.detach().reshape(-1) for entry in trained]).numpy()
+        return weights.astype(np.float64)
 
     def outputs(self, weights: FloatArray, rows: FloatArray, n_classes: int) -> FloatArray:
         torch = _torch()
         module = self.module(weights, rows.shape[1], n_classes)
         with torch.no_grad():
-            parts = [module(part) for part in torch.from_numpy(np.ascontiguousarray(rows)).split(1024)]
-        found: FloatArray = torch.cat(parts).numpy() if parts else np.zeros((0, n_classes))
-        return found
+            blocks = [module(block) for block in torch.from_numpy(np.ascontiguousarray(rows)).split(1024)]
+        outputs: FloatArray = torch.cat(blocks).numpy() if blocks else np.zeros((0, n_classes))
+        return outputs
 
     def gradients(self, weights: FloatArray, rows: FloatArray, codes: IntArray, n_classes: int) -> FloatArray:
         try:
@@ -92,18 +94,18 @@ class TorchModule(NetworkModule):
         except Exception:  # in code of others: one record must not change what others contribute
             if len(rows) == 1:
                 return np.full((1, len(weights)), np.nan)
-            parts = [self.gradients(weights, rows[[at]], codes[[at]], n_classes) for at in range(len(rows))]
-            return np.concatenate(parts)
+            single = [self.gradients(weights, rows[[at]], codes[[at]], n_classes) for at in range(len(rows))]
+            return np.concatenate(single)
 
     def module(self, weights: FloatArray, n_features: int, n_classes: int) -> torch.nn.Module:
         """Return the module with these weights, in double precision and in evaluation mode."""
         torch = _torch()
-        made = self._build(n_features, n_classes)
-        parts = self._split(weights, made)
+        module = self._build(n_features, n_classes)
+        values = self._split(weights, module)
         with torch.no_grad():
-            for name, parameter in self._trained(made).items():
-                parameter.copy_(parts[name])
-        return made
+            for name, parameter in self._trained(module).items():
+                parameter.copy_(values[name])
+        return module
 
     def _gradients(self, weights: FloatArray, rows: FloatArray, codes: IntArray, n_classes: int) -> FloatArray:
         torch = _torch()
@@ -116,8 +118,8 @@ class TorchModule(NetworkModule):
         # Random operations are refused, because the gradient of a record must be the same each time.
         each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="error")
         data = torch.from_numpy(np.ascontiguousarray(rows)), torch.from_numpy(np.asarray(codes, dtype=np.int64))
-        found = each(self._split(weights, module), *data)
-        flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._trained(module)], dim=1)
+        by_name = each(self._split(weights, module), *data)
+        flat = torch.cat([by_name[name].reshape(len(rows), -1) for name in self._trained(module)], dim=1)
         gradients: FloatArray = flat.to(torch.float64).numpy()
         return gradients
 
@@ -163,12 +165,12 @@ class TorchModule(NetworkModule):
         torch = _torch()
 
         def outputs(parameters: Parameters, row: Tensor) -> Tensor:
-            found: Tensor = torch.func.functional_call(module, parameters, (row[None],))
-            if tuple(found.shape) != (1, n_classes) or found.dtype != torch.float64:
+            result: Tensor = torch.func.functional_call(module, parameters, (row[None],))
+            if tuple(result.shape) != (1, n_classes) or result.dtype != torch.float64:
                 subject = f"The module {self.name!r}"
                 must = f"map one record of {n_features} columns to {n_classes} outputs in double precision"
-                raise InvalidParameter(subject, must, f"shape {tuple(found.shape)} of {found.dtype}", "Correct it.")
-            return found.logsumexp(1).sum()
+                raise InvalidParameter(subject, must, f"shape {tuple(result.shape)} of {result.dtype}", "Correct it.")
+            return result.logsumexp(1).sum()
 
         trained = {name: parameter.detach() for name, parameter in self._trained(module).items()}
         rows = torch.linspace(-0.5, 0.5, 2 * n_features, dtype=torch.float64).reshape(2, n_features)
@@ -188,17 +190,12 @@ class TorchModule(NetworkModule):
     def _trained(self, module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
         return {name: entry for name, entry in module.named_parameters() if entry.requires_grad}
 
-    def _flat(self, module: torch.nn.Module) -> FloatArray:
-        torch = _torch()
-        flat: FloatArray = torch.cat([entry.detach().reshape(-1) for entry in self._trained(module).values()]).numpy()
-        return flat.astype(np.float64)
-
     def _split(self, weights: FloatArray, module: torch.nn.Module) -> Parameters:
         """Return a weight vector as parameters by name."""
         torch = _torch()
         trained = self._trained(module)
-        parts = torch.from_numpy(np.array(weights)).split([entry.numel() for entry in trained.values()])
-        return {name: part.reshape(entry.shape) for (name, entry), part in zip(trained.items(), parts, strict=True)}
+        pieces = torch.from_numpy(np.array(weights)).split([entry.numel() for entry in trained.values()])
+        return {name: piece.reshape(entry.shape) for (name, entry), piece in zip(trained.items(), pieces, strict=True)}
 
 
 def _is_one_of(layer: torch.nn.Module, names: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, places
+from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, basis_parts
 
 
 class Columns(Basis):
@@ -104,14 +104,14 @@ class SideBySide(Basis):
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return the coordinates of each row, one view after the other."""
         result = np.empty((len(rows), self.n_columns))
-        for part, columns, own in places(self):
+        for part, columns, own in basis_parts(self):
             result[:, own] = part.coordinates(np.ascontiguousarray(rows[:, columns]))
         return result
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return the rows of each row of coordinates, one view after the other."""
         result = np.empty((len(coordinates), self.n_features))
-        for part, columns, own in places(self):
+        for part, columns, own in basis_parts(self):
             result[:, columns] = part.expanded(np.ascontiguousarray(coordinates[:, own]))
         return result
 

@@ -258,13 +258,13 @@ def document_tensors(counts: SparseCounts, whitener: FloatArray) -> FloatArray:
     for j in range(n):
         stop = start + (j + 1) * (n - j)
         low, middle, high = scores[:, : j + 1, None], scores[:, j, None, None], scores[:, None, j:]
-        part = (lengths**2)[:, None, None] * low * middle * high
+        block = (lengths**2)[:, None, None] * low * middle * high
         once = low * squares[:, j, None, j:] + middle * squares[:, : j + 1, j:]
         once += high * squares[:, : j + 1, j, None]
-        part -= lengths[:, None, None] * once
+        block -= lengths[:, None, None] * once
         products = (whitener[:, : j + 1, None] * whitener[:, j, None, None]) * whitener[:, None, j:]
-        part += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(part.shape)
-        result[:, start:stop] = (part * common[:, None, None]).reshape(len(part), -1)
+        block += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(block.shape)
+        result[:, start:stop] = (block * common[:, None, None]).reshape(len(block), -1)
         start = stop
     return result
 
