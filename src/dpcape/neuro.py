@@ -78,9 +78,8 @@ def nifti_subjects(
         if name not in _WITHIN_TIME_POINTS and not (value is None or value is False)
     )
     if unit == "record" and mixing:
-        raise InvalidParameter(
-            "Options for unit='record'", "not combine time points", ", ".join(mixing), "Use unit='subject'."
-        )
+        remedy = "Use unit='subject'."
+        raise InvalidParameter("Options for unit='record'", "not combine time points", ", ".join(mixing), remedy)
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
     options = {"standardize": None, **masker_options} if _takes_none() else {"standardize": False, **masker_options}
@@ -118,9 +117,8 @@ def mask_labels(parcels: str | Path, *, mask: str | Path) -> IntArray:
     atlas, inside = _nibabel().load(str(parcels)), read_mask(mask)
     _parcel_numbers(atlas)
     if atlas.shape != inside.shape:
-        raise InvalidParameter(
-            "parcels", f"be on the grid of the mask, {inside.shape}", atlas.shape, "Resample them first."
-        )
+        remedy = "Resample them first."
+        raise InvalidParameter("parcels", f"be on the grid of the mask, {inside.shape}", atlas.shape, remedy)
     return np.asarray(atlas.dataobj)[inside].astype(np.int64)
 
 
@@ -207,9 +205,8 @@ def _parcel_numbers(atlas: Untyped) -> NDArray[np.int64]:
     """Return the numbers of the parcels in order; refuse an image that has none."""
     values = np.unique(np.asarray(atlas.dataobj))
     if not np.isfinite(values).all() or not (values == np.round(values)).all() or values.min() < 0 or values.max() < 1:
-        raise InvalidParameter(
-            "parcels", "be an image of whole numbers, 0 outside", "fractions or negatives", "Use a label image."
-        )
+        remedy = "Use a label image."
+        raise InvalidParameter("parcels", "be an image of whole numbers, 0 outside", "fractions or negatives", remedy)
     return values[values > 0].astype(np.int64)
 
 

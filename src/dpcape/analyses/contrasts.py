@@ -73,13 +73,11 @@ def contrast_columns(
     other_numbers = [at for at, column in enumerate(facts.columns) if at not in used and column.kind != CATEGORY]
     measured = positions_of(facts, outcomes, "outcomes") or other_numbers
     if not measured or any(facts.columns[at].kind == CATEGORY for at in measured):
-        raise InvalidParameter(
-            "outcomes", "name at least one column of numbers", shown(outcomes), "Choose columns with ranges."
-        )
+        remedy = "Choose columns with ranges."
+        raise InvalidParameter("outcomes", "name at least one column of numbers", shown(outcomes), remedy)
     if len({*used, *measured}) != len(used) + len(measured):
-        raise InvalidParameter(
-            "contrast, covariates, site and outcomes", "be different columns", "one twice", "Name each once."
-        )
+        remedy = "Name each once."
+        raise InvalidParameter("contrast, covariates, site and outcomes", "be different columns", "one twice", remedy)
     return ContrastColumns(tuple(measured), (*contrasted, *adjusted), of_site[0] if of_site else NO_SITE)
 
 

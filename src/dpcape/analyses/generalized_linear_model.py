@@ -38,14 +38,12 @@ _ROUNDS: dict[str, Callable[[Public], Steps]] = {
 
 def _schedule(p: Public) -> Steps:
     yield wrong_labels(p, classes=p.family in OF_CLASSES, several=p.family == MULTINOMIAL)
-    many = InvalidParameter(
-        "Labels for family='logistic'", "have two classes", "{n_classes}", "Write family='multinomial'."
-    )
+    subject = "Labels for family='logistic'"
+    many = InvalidParameter(subject, "have two classes", "{n_classes}", "Write family='multinomial'.")
     known = p.n_classes is not None
     yield Refusal(known and p.family == LOGISTIC and p.n_classes != 2, many, {"n_classes": p.n_classes})
-    few = InvalidParameter(
-        "Labels for family='multinomial'", "have three or more classes", "{n_classes}", "Write family='logistic'."
-    )
+    subject = "Labels for family='multinomial'"
+    few = InvalidParameter(subject, "have three or more classes", "{n_classes}", "Write family='logistic'.")
     yield Refusal(known and p.family == MULTINOMIAL and p.n_classes < 3, few, {"n_classes": p.n_classes})
     must = "have a public range that begins at 0"
     remedy = "Build records with labelled(X, y, bound=..., response=(0, most))."

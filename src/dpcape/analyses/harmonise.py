@@ -21,9 +21,8 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     known = {column.name: at for at, column in enumerate(facts.columns)}
     names = names_of(site, "site")
     if len(names) != 1 or names[0] not in known or facts.columns[known[names[0]]].kind != CATEGORY:
-        raise InvalidParameter(
-            "site", "name one column with public levels", shown(site), f"Choose from {', '.join(known)}."
-        )
+        remedy = f"Choose from {', '.join(known)}."
+        raise InvalidParameter("site", "name one column with public levels", shown(site), remedy)
     for name in names_of(columns, "columns"):
         if name not in known or facts.columns[known[name]].kind == CATEGORY:
             raise InvalidParameter("columns", "name columns of numbers", repr(name), "Choose columns with ranges.")

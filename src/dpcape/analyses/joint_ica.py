@@ -133,9 +133,8 @@ def _of_people(p: Public) -> Steps:
     n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
     after_pca = 1 - PCA_SHARE if reduces else 1.0
-    alone = InvalidParameter(
-        "unit='subject'", "have at least 2 subjects", "1", "Add subjects, or protect time points with unit='record'."
-    )
+    remedy = "Add subjects, or protect time points with unit='record'."
+    alone = InvalidParameter("unit='subject'", "have at least 2 subjects", "1", remedy)
     yield Refusal(p.n_records < 2, alone)
     if p.maps:
         yield Refusal(True, _NO_PEOPLE)

@@ -25,9 +25,8 @@ def _refuse_share(share: object, public: Public) -> None:
     if isinstance(share, str) and share == "auto":
         return
     if not is_number(share) or not 0.01 <= float(share) <= 0.99:
-        raise InvalidParameter(
-            "second_moment_share", "be 'auto' or a number from 0.01 to 0.99", shown(share), "The papers use 0.5."
-        )
+        remedy = "The papers use 0.5."
+        raise InvalidParameter("second_moment_share", "be 'auto' or a number from 0.01 to 0.99", shown(share), remedy)
 
 
 SECOND_MOMENT_SHARE = Parameter("second_moment_share", OTHER, "auto", refuse=_refuse_share)

@@ -77,9 +77,8 @@ def _refuse_features(value: object, p: Public) -> None:
     if value is None:
         return
     if not isinstance(value, str) or not value:
-        raise InvalidParameter(
-            "features", "be None or the name of a feature map", shown(value), "Write for example 'hog'."
-        )
+        remedy = "Write for example 'hog'."
+        raise InvalidParameter("features", "be None or the name of a feature map", shown(value), remedy)
     n_inputs(value, p.n_features)
 
 

@@ -68,9 +68,8 @@ def check_seed(value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
-        raise InvalidParameter(
-            "random_state", f"be a whole number from 0 to {2**32 - 1}, or None for a new start each time", shown(value)
-        )
+        must = f"be a whole number from 0 to {2**32 - 1}, or None for a new start each time"
+        raise InvalidParameter("random_state", must, shown(value))
 
 
 def is_number(value: object) -> TypeGuard[float]:

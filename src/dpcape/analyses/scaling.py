@@ -46,9 +46,8 @@ def _refuse_clip(value: object, p: Public) -> None:
         must = "be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5"
         raise InvalidParameter("clip", must, shown(value), "Write Quantile(0.9, share=0.05).")
     if p.kind == "views":
-        raise InvalidParameter(
-            "clip", "be None for views, whose relative units it would change", shown(value), "Choose bounds."
-        )
+        remedy = "Choose bounds."
+        raise InvalidParameter("clip", "be None for views, whose relative units it would change", shown(value), remedy)
 
 
 CENTER = Parameter("center", FLAG, None, optional=True)

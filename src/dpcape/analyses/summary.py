@@ -77,9 +77,8 @@ def checked_quantiles(value: object) -> tuple[float, ...]:
     entries = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     numbers = [float(entry) for entry in entries if is_number(entry)]
     if not entries or len(numbers) != len(entries) or not all(0 < q < 1 for q in numbers) or len(entries) > 99:
-        raise InvalidParameter(
-            "quantiles", "be numbers strictly between 0 and 1", shown(value), "Try (0.25, 0.5, 0.75)."
-        )
+        remedy = "Try (0.25, 0.5, 0.75)."
+        raise InvalidParameter("quantiles", "be numbers strictly between 0 and 1", shown(value), remedy)
     return tuple(sorted(set(numbers)))
 
 

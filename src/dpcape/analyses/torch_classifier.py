@@ -23,9 +23,8 @@ def _schedule(p: Public) -> Steps:
 
 def _refuse_module(value: object, p: Public) -> None:
     if not isinstance(value, str):
-        raise InvalidParameter(
-            "module", "be the name of a registered module", shown(value), "Register yours with known_module."
-        )
+        remedy = "Register yours with known_module."
+        raise InvalidParameter("module", "be the name of a registered module", shown(value), remedy)
     module_of(value)
 
 

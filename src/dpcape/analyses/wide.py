@@ -160,9 +160,8 @@ def refused_maps(p: Public, rows: InBasis) -> Steps:
         return
     none = InvalidParameter("maps", "be False without a basis", "True", "Give a public basis, or leave maps out.")
     yield Refusal(not rows.wide, none)
-    auto = InvalidParameter(
-        "n_components", "be a whole number with maps=True", "'auto'", "Choose how many maps are released."
-    )
+    remedy = "Choose how many maps are released."
+    auto = InvalidParameter("n_components", "be a whole number with maps=True", "'auto'", remedy)
     yield Refusal(p.n_components == "auto", auto)
 
 

@@ -195,9 +195,8 @@ def _settled(stamp: Stamp | None) -> Stamp | None:
 
 def _target(schema: pa.Schema, name: object, is_text: bool) -> dict[str, bool]:
     if not isinstance(name, str):
-        raise InvalidParameter(
-            "y", "be the name of a column where X is a stream", type(name).__name__, "Write y='outcome'."
-        )
+        remedy = "Write y='outcome'."
+        raise InvalidParameter("y", "be the name of a column where X is a stream", type(name).__name__, remedy)
     selected(schema.names, Columns((name,), 1), subject="the stream")
     return {name: is_text}
 

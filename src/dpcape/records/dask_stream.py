@@ -118,10 +118,8 @@ class DaskStream(Stream):
         except Exception as error:  # the cluster, or the code behind the collection, may raise anything
             # The error may contain values of records, so it is written only to the site's own log.
             _log.exception("the Dask cluster failed")
-            raise ProtocolError(
-                f"The computation on the site's Dask cluster failed with {type(error).__name__}",
-                remedy="The site sent nothing. Look at its log, and at the cluster's.",
-            ) from error
+            what = f"The computation on the site's Dask cluster failed with {type(error).__name__}"
+            raise ProtocolError(what, remedy="The site sent nothing. Look at its log, and at the cluster's.") from error
 
 
 @dataclass(frozen=True)
@@ -150,9 +148,8 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
         remedy = "Convert them with dask.array.from_array, or compute the collections."
         raise InvalidParameter("Tables and target", "all be collections of Dask, or none of them", "both kinds", remedy)
     if isinstance(target, str) and not hasattr(tables[0], "columns"):
-        raise InvalidParameter(
-            "y", "be an array of Dask where X is one", f"the name {target!r}", "Pass the array, or a table."
-        )
+        must = "be an array of Dask where X is one"
+        raise InvalidParameter("y", must, f"the name {target!r}", "Pass the array, or a table.")
     return tables, target
 
 

@@ -121,7 +121,6 @@ def _kind_of(labels: tuple[Any, ...]) -> str | msgspec.UnsetType:
 def _checked_classes(classes: object) -> tuple[Any, ...]:
     """Return the public list of at least two classes."""
     if not isinstance(classes, list | tuple | range | np.ndarray) or len(classes) < 2:
-        raise InvalidParameter(
-            "classes", "be a list of at least two labels", repr(classes), "List every public class once."
-        )
+        remedy = "List every public class once."
+        raise InvalidParameter("classes", "be a list of at least two labels", repr(classes), remedy)
     return tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)

@@ -87,9 +87,8 @@ class OfViews:
         if len({features.n_rows for features in tables}) > 1:
             counts = " and ".join(str(features.n_rows) for features in tables)
             named, holder = ("X and Y", "both") if n_views == 2 else ("All views", "each")
-            raise InvalidParameter(
-                named, "have the same number of rows", counts, f"Give each record one row in {holder}."
-            )
+            remedy = f"Give each record one row in {holder}."
+            raise InvalidParameter(named, "have the same number of rows", counts, remedy)
         return Views(tables, facts_of("views", *tables, invalid=self.invalid))
 
     def named(self, names: Sequence[Names]) -> OfViews:

@@ -27,9 +27,8 @@ def series_of(
     change what is public. A series with others is invalid.
     """
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
-        raise InvalidParameter(
-            "arrays", "be a list with one array per subject", type(arrays).__name__, "Write [first, second, ...]."
-        )
+        remedy = "Write [first, second, ...]."
+        raise InvalidParameter("arrays", "be a list with one array per subject", type(arrays).__name__, remedy)
     given = list(arrays)
     if not given:
         raise InvalidParameter("arrays", "hold at least one subject", "an empty list", "Leave such a site out.")
@@ -67,9 +66,8 @@ def series_of(
         raise InvalidParameter("feature_names", must, "None", "List the public ones as feature_names=[...].")
     same = [table for table in tables if table is not None and (table.n_features, table.names) == expected]
     if len(same) < len(given) and not lenient:
-        raise InvalidParameter(
-            "All subjects", "have the same columns", "different ones", "Use one mask or atlas for every subject."
-        )
+        remedy = "Use one mask or atlas for every subject."
+        raise InvalidParameter("All subjects", "have the same columns", "different ones", remedy)
     short_enough = [table for table in same if longest is None or table.n_rows <= longest]
     if len(short_enough) < len(same) and not lenient:
         must = f"have at most rows_per_subject ({longest}) time points"
@@ -96,14 +94,12 @@ def columns_of(
     """
     is_count = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool) and n_features >= 1
     if n_features is not None and not is_count:
-        raise InvalidParameter(
-            "n_features", "be a positive whole number", repr(n_features), "Write the number of voxels or regions."
-        )
+        remedy = "Write the number of voxels or regions."
+        raise InvalidParameter("n_features", "be a positive whole number", repr(n_features), remedy)
     named = len(feature_names) if feature_names else in_one_file
     if n_features is not None and named is not None and n_features != named:
-        raise InvalidParameter(
-            "n_features", f"be the number of columns that are named ({named})", n_features, "Leave one out."
-        )
+        remedy = "Leave one out."
+        raise InvalidParameter("n_features", f"be the number of columns that are named ({named})", n_features, remedy)
     stated = named if n_features is None else int(n_features)
     if stated is None and by_subject:
         raise InvalidParameter(

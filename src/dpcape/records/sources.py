@@ -206,7 +206,6 @@ def _array_file(holding: object, data: object) -> ArrayFile:
     from dpcape.records.readers.array_files import ArrayFile
 
     if not isinstance(holding, ArrayFile):
-        raise InvalidParameter(
-            "A file of rows", "be a table or a NumPy array", repr(str(data)), "Use subjects() for images and folders."
-        )
+        remedy = "Use subjects() for images and folders."
+        raise InvalidParameter("A file of rows", "be a table or a NumPy array", repr(str(data)), remedy)
     return holding

@@ -201,9 +201,8 @@ class TypedTable(Records):
 
     def feature_blocks(self, size: int = 1024) -> Iterator[Any]:
         """Refuse: the columns of a table are not the entries of a row of bounded length."""
-        raise InvalidParameter(
-            "rows", "be asked of records made of bounded rows", "a table", "Build the records with rows(...)."
-        )
+        remedy = "Build the records with rows(...)."
+        raise InvalidParameter("rows", "be asked of records made of bounded rows", "a table", remedy)
 
     def __repr__(self) -> str:
         return f"TypedTable(n_records={self.n_records}, columns={self.facts().feature_names})"

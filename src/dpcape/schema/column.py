@@ -245,12 +245,10 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
     if np.isnan(values).any():
         # The response, called y in messages, is never filled in.
         fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
-        raise InvalidParameter(
-            subject, "not have missing values", "at least one", f"{fill} such records out by a public rule."
-        )
-    raise InvalidParameter(
-        subject, "be finite", "an infinite value", "Correct it, or make it NaN and declare missing=."
-    )
+        remedy = f"{fill} such records out by a public rule."
+        raise InvalidParameter(subject, "not have missing values", "at least one", remedy)
+    remedy = "Correct it, or make it NaN and declare missing=."
+    raise InvalidParameter(subject, "be finite", "an infinite value", remedy)
 
 
 def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
@@ -333,18 +331,16 @@ def _check_unit(column: Column) -> None:
         must = f"be a text of at most {_LONGEST_UNIT} letters"
         raise InvalidParameter(f"unit of column {column.name!r}", must, repr(unit), "Write for example 'years'.")
     if unit and (column.dates or column.levels is not None):
-        raise InvalidParameter(
-            f"unit of column {column.name!r}", "be left out for levels and dates", repr(unit), "Remove it."
-        )
+        subject = f"unit of column {column.name!r}"
+        raise InvalidParameter(subject, "be left out for levels and dates", repr(unit), "Remove it.")
 
 
 def _checked_fill(column: Column) -> float:
     """Return the fill as a number inside the range."""
     fill = column.missing
     if fill is None or isinstance(fill, bool | str) or not _is_finite(fill):
-        raise InvalidParameter(
-            f"missing of column {column.name!r}", "be a finite number", repr(fill), "Choose a constant."
-        )
+        subject = f"missing of column {column.name!r}"
+        raise InvalidParameter(subject, "be a finite number", repr(fill), "Choose a constant.")
     if column.range is not None and not column.range[0] <= fill <= column.range[1]:
         must, remedy = f"lie in its range {column.range}", "Give it in the column's own units."
         raise InvalidParameter(f"missing of column {column.name!r}", must, repr(fill), remedy)

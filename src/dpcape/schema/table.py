@@ -217,9 +217,8 @@ def _open(data: Any, *, subject: str, lenient: bool = False) -> Table:
         return PolarsTable(data, subject=subject)
     if hasattr(kind, "collect") or hasattr(kind, "column_names"):
         # Lazy tables would be evaluated per block, and other tables would lose their column names.
-        raise InvalidParameter(
-            subject, "be an array or a pandas or polars table", kind.__name__, "Collect or convert it first."
-        )
+        remedy = "Collect or convert it first."
+        raise InvalidParameter(subject, "be an array or a pandas or polars table", kind.__name__, remedy)
     return ArrayTable(data, subject=subject, lenient=lenient)
 
 
@@ -234,9 +233,8 @@ def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArra
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise InvalidParameter(
-            subject, "have rows of equal length", "unequal ones", "Give every record the same columns."
-        ) from error
+        must = "have rows of equal length"
+        raise InvalidParameter(subject, must, "unequal ones", "Give every record the same columns.") from error
     if array.dtype.kind not in NUMERIC_KINDS:
         raise _not_numeric(subject, kind_of(array))
     if array.ndim != 2:
@@ -344,6 +342,5 @@ def _not_numeric(subject: str, got: str) -> InvalidParameter:
 
 def _masked(subject: str) -> InvalidParameter:
     """Refuse masked arrays, whose hidden values would otherwise be read."""
-    return InvalidParameter(
-        subject, "be a plain array", "a masked one", "Put NaN where values are missing and declare missing=."
-    )
+    remedy = "Put NaN where values are missing and declare missing=."
+    return InvalidParameter(subject, "be a plain array", "a masked one", remedy)

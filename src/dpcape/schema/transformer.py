@@ -94,9 +94,8 @@ class SchemaTransformer:
             "default" for an array, "pandas" or "polars" for a table; None changes nothing.
         """
         if transform is not None and transform not in _CONTAINERS:
-            raise InvalidParameter(
-                "transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), "Choose one of them."
-            )
+            remedy = "Choose one of them."
+            raise InvalidParameter("transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), remedy)
         if transform is not None:
             object.__setattr__(self, "_output", transform)
         return self
@@ -120,9 +119,8 @@ class SchemaTransformer:
             Must be empty.
         """
         if params:
-            raise InvalidParameter(
-                "A schema", "stay as it was agreed", f"a new {sorted(params)[0]}", "Make another with Schema.of(...)."
-            )
+            remedy = "Make another with Schema.of(...)."
+            raise InvalidParameter("A schema", "stay as it was agreed", f"a new {sorted(params)[0]}", remedy)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -235,9 +235,8 @@ class ResidualMaps(_InBasis[FloatArray]):
         self._offset = checked_matrix("offset", offset, (len(self._mapped), self._scores.shape[1]))
         self._scale = checked_matrix("residual_scale", residual_scale, (len(self._mapped),))
         if (self._scale <= 0).any():
-            raise InvalidParameter(
-                "residual_scale", "be positive numbers", f"{self._scale.min():g}", "Use a length of residuals."
-            )
+            remedy = "Use a length of residuals."
+            raise InvalidParameter("residual_scale", "be positive numbers", f"{self._scale.min():g}", remedy)
 
     @property
     def _mapped(self) -> list[BasisPart]:

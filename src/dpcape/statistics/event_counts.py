@@ -153,9 +153,8 @@ def checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
     """Return the positions of the columns of time and event, and of the level which says that it occurred."""
     position_of = {column.name: at for at, column in enumerate(facts.columns)}
     if isinstance(event, bool) or not isinstance(event, int | np.integer) or not 0 <= event < len(facts.events):
-        raise InvalidParameter(
-            "event", f"be the position of one of the {len(facts.events)} times to an event of a table", repr(event)
-        )
+        must = f"be the position of one of the {len(facts.events)} times to an event of a table"
+        raise InvalidParameter("event", must, repr(event))
     pair = facts.events[event]
     time, occurred = facts.columns[position_of[pair.time]], facts.columns[position_of[pair.event]]
     if time.kind != "number" or time.low != 0 or not time.high > 0 or pair.occurred not in occurred.levels:

@@ -91,9 +91,8 @@ def known_map(cls: _M) -> _M:
         must, remedy = "not override mapped(), which applies it to single records", "Override features() instead."
         raise InvalidParameter(f"The feature map {cls.name!r}", must, f"{cls.__name__}.mapped", remedy)
     if cls.name in _MAPS:
-        raise InvalidParameter(
-            "The name of a feature map", "be new", f"{cls.name!r}, which is registered", "Rename it."
-        )
+        subject = "The name of a feature map"
+        raise InvalidParameter(subject, "be new", f"{cls.name!r}, which is registered", "Rename it.")
     _MAPS[cls.name] = cls()
     return cls
 

@@ -59,9 +59,8 @@ class FollowedDesign:
         self._design = TableDesign(facts, np.array([self._time]), design, NO_SITE)
         self._positions = [int(at) for at in np.asarray(design)]
         if self._event in self._positions:
-            raise InvalidParameter(
-                "design", "not contain the column of the event", "its position", "Choose other columns."
-            )
+            remedy = "Choose other columns."
+            raise InvalidParameter("design", "not contain the column of the event", "its position", remedy)
         columns = [facts.columns[at] for at in self._positions]
         self.width, self.n_columns = self._design.width, len(columns)
         numbers = [np.full(max(len(column.levels) - 1, 1), column.kind != CATEGORY) for column in columns]

@@ -339,9 +339,8 @@ def checked_number(subject: str, value: float, *, largest: float) -> float:
     """Return a positive number of at most ``largest`` that a message holds."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
-        raise InvalidParameter(
-            subject, f"be a positive number of at most {largest:g}", repr(value), "Choose it near 1."
-        )
+        remedy = "Choose it near 1."
+        raise InvalidParameter(subject, f"be a positive number of at most {largest:g}", repr(value), remedy)
     return float(value)
 
 

@@ -184,9 +184,8 @@ def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> lis
     array = np.asarray(positions)
     checked = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else [-1]
     if len(set(checked)) != len(checked) or not all(0 <= at < len(facts.columns) for at in checked):
-        raise InvalidParameter(
-            name, f"be different positions of the {len(facts.columns)} columns of a table", repr(positions)
-        )
+        must = f"be different positions of the {len(facts.columns)} columns of a table"
+        raise InvalidParameter(name, must, repr(positions))
     return checked
 
 

@@ -97,9 +97,8 @@ def module_size(name: str, n_features: int, n_classes: int) -> int:
     module = module_of(name)
     size = module.n_weights(n_features, n_classes)
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_WEIGHTS:
-        raise InvalidParameter(
-            f"The module {name!r}", f"have from 1 to {MOST_WEIGHTS} weights", repr(size), "Use a smaller network."
-        )
+        remedy = "Use a smaller network."
+        raise InvalidParameter(f"The module {name!r}", f"have from 1 to {MOST_WEIGHTS} weights", repr(size), remedy)
     _require_separate_records(module, n_features, n_classes, size)
     return size
 

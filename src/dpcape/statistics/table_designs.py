@@ -154,7 +154,6 @@ def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> lis
     array = np.asarray(positions)
     checked = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
     if not all(0 <= at < len(facts.columns) for at in checked):
-        raise InvalidParameter(
-            name, f"be positions of the {len(facts.columns)} columns of a table, at least one", repr(positions)
-        )
+        must = f"be positions of the {len(facts.columns)} columns of a table, at least one"
+        raise InvalidParameter(name, must, repr(positions))
     return [int(at) for at in checked]

@@ -232,9 +232,8 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
         must, remedy = f"be a float64 matrix with {wanted} rows", "Pass one row per column of the records."
         raise InvalidParameter("whitener", must, f"shape {array.shape} of {array.dtype}", remedy)
     if not 1 <= array.shape[1] <= array.shape[0]:
-        raise InvalidParameter(
-            "whitener", f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components."
-        )
+        subject = "whitener"
+        raise InvalidParameter(subject, f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components.")
     limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
     # Written so that NaN is refused. Larger numbers could overflow for some records only, which would reveal
     # something about them.
@@ -249,9 +248,8 @@ def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FA
     """Return a positive number from 1 / ``largest`` to ``largest``, or raise."""
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not number or not 1 / largest <= value <= largest:
-        raise InvalidParameter(
-            subject, f"be a positive number between {1 / largest:g} and {largest:g}", repr(value), "Rescale it."
-        )
+        must = f"be a positive number between {1 / largest:g} and {largest:g}"
+        raise InvalidParameter(subject, must, repr(value), "Rescale it.")
     return float(value)
 
 

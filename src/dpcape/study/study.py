@@ -139,9 +139,8 @@ class Study:
         try:
             text = study_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidParameter(
-                "A study", "be a readable UTF-8 text file", f"{str(path)!r} ({type(error).__name__})", "Check the path."
-            ) from error
+            must, remedy = "be a readable UTF-8 text file", "Check the path."
+            raise InvalidParameter("A study", must, f"{str(path)!r} ({type(error).__name__})", remedy) from error
         return cls.parse(text, path=study_path, packages=packages, describe=describe)
 
     @classmethod
@@ -362,6 +361,5 @@ class Study:
 
 def _require_same(subject: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise InvalidMessage(
-            f"The {subject} of an allowance", "be as in the approved study", repr(got), "Use the approved study."
-        )
+        remedy = "Use the approved study."
+        raise InvalidMessage(f"The {subject} of an allowance", "be as in the approved study", repr(got), remedy)

@@ -32,9 +32,8 @@ class TomlSource:
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         if len(text) > MAX_CHARACTERS:
-            raise InvalidParameter(
-                f"{name}: a study", f"have at most {MAX_CHARACTERS} characters", len(text), "Check the file."
-            )
+            remedy = "Check the file."
+            raise InvalidParameter(f"{name}: a study", f"have at most {MAX_CHARACTERS} characters", len(text), remedy)
         try:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -21,9 +21,8 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     """Refuse a file without a header, and one whose cells are separated by something else than its name says."""
     if not names:
-        raise InvalidParameter(
-            f"{path.name}, line 1: the first line", "name the columns", "an empty line or file", "Export it again."
-        )
+        subject = f"{path.name}, line 1: the first line"
+        raise InvalidParameter(subject, "name the columns", "an empty line or file", "Export it again.")
     if len(set(names)) != len(names):
         raise InvalidParameter(f"Column names in {path.name}", "be unique", "duplicates", "Rename them.")
     if len(names) != 1:
@@ -71,9 +70,8 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
             content.decode("utf-8")
         except UnicodeDecodeError:
             break
-    return InvalidParameter(
-        f"{path.name}, line {line}: the file", "be encoded in UTF-8", kind, "Export it as 'CSV UTF-8'."
-    )
+    remedy = "Export it as 'CSV UTF-8'."
+    return InvalidParameter(f"{path.name}, line {line}: the file", "be encoded in UTF-8", kind, remedy)
 
 
 def malformed(path: Path, line: int) -> DamagedFile:

@@ -157,9 +157,8 @@ def _load(connection: duckdb.DuckDBPyConnection, errors: type[Exception], name: 
     try:
         connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(source)])
     except errors as error:
-        raise DamagedFile(
-            f"{path.name} could not be read as the table {name!r},", _first_line(error), "Check the file."
-        ) from error
+        what = f"{path.name} could not be read as the table {name!r},"
+        raise DamagedFile(what, _first_line(error), "Check the file.") from error
 
 
 def _plain(column: AnyArray) -> AnyArray:

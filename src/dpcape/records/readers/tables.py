@@ -263,9 +263,8 @@ def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> 
         return np.array([None if value is None else str(value) for value in values], dtype=object)
     cells = [_cell("" if value is None else str(value), False) for value in values]
     if any(cell is _NO_NUMBER for cell in cells):
-        raise InvalidParameter(
-            f"Column {name!r}", "hold numbers", "text", "Correct the file, or declare the column's levels."
-        )
+        remedy = "Correct the file, or declare the column's levels."
+        raise InvalidParameter(f"Column {name!r}", "hold numbers", "text", remedy)
     return np.array(cells, dtype=np.float64)
 
 
