@@ -82,7 +82,9 @@ def nifti_subjects(
         raise InvalidParameter("Options for unit='record'", "not combine time points", ", ".join(mixing), remedy)
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
-    options = {"standardize": None, **masker_options} if _takes_none() else {"standardize": False, **masker_options}
+    # Since version 0.13 nilearn expects None instead of False for no standardising.
+    version = tuple(int(number) for number in import_module("nilearn").__version__.split(".")[:2])
+    options = {"standardize": None if version >= (0, 13) else False, **masker_options}
     masker = _extra("nilearn.maskers").NiftiMasker(mask_img=mask_image, **options).fit()
     arrays = [_series(masker, path, mask_image) for path in paths]
     names = voxel_names(Path(mask))
@@ -246,12 +248,6 @@ def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     if not paths:
         raise InvalidParameter("images", "contain at least one NIfTI file", "0 files", "Check the folder.")
     return paths
-
-
-def _takes_none() -> bool:
-    """Return whether nilearn expects None instead of False for no standardising (since 0.13)."""
-    version = tuple(int(part) for part in import_module("nilearn").__version__.split(".")[:2])
-    return version >= (0, 13)
 
 
 def _nibabel() -> ModuleType:

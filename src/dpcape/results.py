@@ -140,7 +140,9 @@ class Estimates:
         ends = (self.value, self.low, self.high)
         others = (self.noise, self.p_value, self.adjusted, self.standard_error)
         texts = zip(*(_words(entry, count) for entry in words), strict=True)
-        figures = zip(*(_column(entry, count) for entry in (*ends, *others)), strict=True)
+        unknown = np.full(count, NAN)
+        columns = (np.ravel(np.asarray(unknown if entry is None else entry, float)) for entry in (*ends, *others))
+        figures = zip(*(column.tolist() for column in columns), strict=True)
         for text, (value, low, high, noise, p, q, error), is_date in zip(
             texts, figures, self.dates or [False] * count, strict=True
         ):
@@ -318,7 +320,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     quantity = shown[0].quantity if len({row.quantity for row in shown}) == 1 and all(map(_name, shown)) else ""
     level = f"{100 * shown[0].confidence:g}% interval"
     columns = {
-        "": [_title(row, quantity) for row in shown],
+        "": [_name(row) if quantity else ": ".join(filter(None, (row.quantity, _name(row)))) for row in shown],
         quantity or "estimate": [short(row.estimate) for row in shown],
         level: [interval(row.low, row.high) for row in shown],
         "noise SD": [short(row.noise_sd, 2) for row in shown],
@@ -331,10 +333,6 @@ def table_of(rows: Sequence[Row]) -> Table:
     return Table(list(filled), list(map(list, zip(*filled.values(), strict=True))), cut)
 
 
-def _title(row: Row, common: str) -> str:
-    return _name(row) if common else ": ".join(filter(None, (row.quantity, _name(row))))
-
-
 def _name(row: Row) -> str:
     return ", ".join(filter(None, (row.name, row.part, row.group)))
 
@@ -342,10 +340,6 @@ def _name(row: Row) -> str:
 def _capitalised(quantity: str) -> str:
     """Return a quantity as the beginning of a sentence; symbols such as d stay as they are."""
     return quantity if len(quantity) < len("mean") else quantity[0].upper() + quantity[1:]
-
-
-def _column(values: ArrayLike | None, count: int) -> list[float]:
-    return [NAN] * count if values is None else np.ravel(np.asarray(values, dtype=np.float64)).tolist()
 
 
 def _words(words: Words, count: int) -> list[str]:

@@ -26,8 +26,8 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     for name in names_of(columns, "columns"):
         if name not in known or facts.columns[known[name]].kind == CATEGORY:
             raise InvalidParameter("columns", "name columns of numbers", repr(name), "Choose columns with ranges.")
-    rest = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
-    chosen = [known[name] for name in names_of(columns, "columns")] or rest
+    numbers = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
+    chosen = [known[name] for name in names_of(columns, "columns")] or numbers
     if not chosen:
         raise InvalidParameter("columns", "name at least one column of numbers", "a table without any")
     return chosen, known[names[0]]

@@ -62,7 +62,7 @@ def raw_table(
         return data
     holding = _opened(data, _plan("rows"))
     if not _is_by_column(holding):
-        return _array_file(holding, data).whole()
+        return _array_file(holding, data).only_array()
     from dpcape.records.data_plan import Columns
 
     schema = Schema.of(ranges) if isinstance(ranges, Mapping | Schema) else None
@@ -144,9 +144,11 @@ def raw_series(
     from dpcape.records.data_plan import Columns
     from dpcape.records.readers.files import SeriesFolder
 
-    holding: Holding = (
-        SeriesFolder([Path(entry) for entry in data], plan) if _are_paths(data) else _opened(_source(data), plan)
-    )
+    if _are_paths(data):
+        holding: Holding = SeriesFolder([Path(entry) for entry in data], plan)
+    else:
+        assert is_source(data)
+        holding = _opened(data, plan)
     if mask is not None:
         from dpcape.records.readers.nifti import voxel_names
 
@@ -173,11 +175,6 @@ def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] 
         return Columns(tuple(names or ()), holding.width())
     assert isinstance(holding, SeriesFolder)
     return _series_columns(holding.first(), subject, names)
-
-
-def _source(data: object) -> str | os.PathLike[str] | Source:
-    assert is_source(data)
-    return data
 
 
 def _are_paths(data: object) -> TypeGuard[Sequence[str | os.PathLike[str]]]:

@@ -65,22 +65,22 @@ def read_dictionary(path: str | Path) -> Proposal:
     dictionary_path = Path(path)
     try:
         with dictionary_path.open(encoding="utf-8-sig", newline="") as stream:
-            lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
-                      and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
+            rows = [{key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)
+                     and isinstance(value, str | None)} for row in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = "it is missing or not a CSV file in UTF-8"
         raise DamagedFile(f"The data dictionary {str(path)!r} could not be read", why, "Export it again.") from error
-    absent = [name for name in _NEEDED if not lines or name not in lines[0]]
+    absent = [name for name in _NEEDED if not rows or name not in rows[0]]
     if absent:
         must = "be a REDCap data dictionary, with the columns it has when exported"
         remedy = "Export it from Project Setup, Data Dictionary."
         raise InvalidParameter(dictionary_path.name, must, f"a file without {absent[0]!r}", remedy)
     columns: dict[str, Mapping[str, object]] = {}
     left_out: dict[str, str] = {}
-    for line in lines:
-        described = _field(line)
+    for row in rows:
+        described = _field(row)
         if isinstance(described, str):
-            left_out[line[_NAME]] = described
+            left_out[row[_NAME]] = described
         else:
             columns.update(described)
     if not columns:
@@ -88,28 +88,29 @@ def read_dictionary(path: str | Path) -> Proposal:
     return Proposal(columns, left_out)
 
 
-def _field(line: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
+def _field(row: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
     """Return the columns of one field with their ranges or levels, or why there are none."""
-    name, kind = line[_NAME], line[_TYPE].lower()
-    if line.get(_IDENTIFIER, "").lower() == "y":
+    name, kind = row[_NAME], row[_TYPE].lower()
+    if row.get(_IDENTIFIER, "").lower() == "y":
         return "it is marked as an identifier"
     if kind in ("yesno", "truefalse"):
         return {name: {"levels": ["0", "1"]}}
     if kind in ("radio", "dropdown", "select"):
-        codes = _codes(line[_CHOICES])
+        codes = _codes(row[_CHOICES])
         return {name: {"levels": codes}} if codes else "its choices cannot be read"
     if kind == "checkbox":
-        codes = _codes(line[_CHOICES])
-        return {_box(name, code): {"levels": ["0", "1"]} for code in codes} or "its choices cannot be read"
+        # An export has one column per box.
+        boxes = (f"{name}___{code.lower().replace('-', '_')}" for code in _codes(row[_CHOICES]))
+        return {box: {"levels": ["0", "1"]} for box in boxes} or "its choices cannot be read"
     if kind == "slider":
-        return {name: {"range": [_number(line[_LOW]) or 0.0, _number(line[_HIGH]) or 100.0]}}
+        return {name: {"range": [_number(row[_LOW]) or 0.0, _number(row[_HIGH]) or 100.0]}}
     if kind == "text":
-        return _text(name, line)
+        return _text(name, row)
     return "a calculated field has no public limits" if kind == "calc" else f"a field of type {kind!r} has no values"
 
 
-def _text(name: str, line: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
-    validation, ends = line[_VALIDATION].lower(), (line[_LOW], line[_HIGH])
+def _text(name: str, row: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
+    validation, ends = row[_VALIDATION].lower(), (row[_LOW], row[_HIGH])
     if validation.startswith("date_") and all(_DATE.fullmatch(end) for end in ends) and ends[0] < ends[1]:
         return {name: {"range": list(ends)}}
     if validation.startswith(("integer", "number")):
@@ -125,11 +126,6 @@ def _codes(choices: str) -> list[str]:
     """Return the codes of ``1, Yes | 2, No``."""
     codes = [choice.split(",", maxsplit=1)[0].strip() for choice in choices.split("|") if choice.strip()]
     return codes if all(codes) and len(set(codes)) == len(codes) else []
-
-
-def _box(name: str, code: str) -> str:
-    """Return the name of a box's column in an export."""
-    return f"{name}___{code.lower().replace('-', '_')}"
 
 
 def _number(text: str) -> float | None:

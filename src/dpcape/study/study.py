@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -274,8 +273,8 @@ class Study:
     def public(self, n_records: Mapping[str, int]) -> Public:
         """Return the public numbers that determine the releases of the analysis, for sites of these sizes."""
         known = public_facts(self.facts(), sum(n_records.values()), len(n_records))
-        ratio = partial(self._noise_ratio, len(n_records))
-        later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / ratio()}
+        n_sites = len(n_records)
+        later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / self._noise_ratio(n_sites)}
         return self.description.public(self.parameters, known, **later)
 
     def _smallest_mu(self) -> float:

@@ -31,7 +31,7 @@ class ArrayFile:
         name = self._of_rows() if columns.array is None else columns.array
         return checked_shape(self._named(name), columns, subject=f"the array {name!r}")
 
-    def whole(self) -> AnyArray:
+    def only_array(self) -> AnyArray:
         """Return the only array with rows, as it is."""
         values = self._named(self._of_rows())
         return values.reshape(len(values), -1) if values.ndim > 2 else values
@@ -44,7 +44,7 @@ class ArrayFile:
     def n_words(self) -> int:
         """Return the number of columns of word counts, sparse or dense."""
         is_sparse = set(self._arrays) >= SPARSE_ARRAYS
-        return int(self._arrays["shape"][1]) if is_sparse else int(self.whole().shape[1])
+        return int(self._arrays["shape"][1]) if is_sparse else int(self.only_array().shape[1])
 
     def width(self) -> int:
         """Return the number of columns of a series."""

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -80,7 +79,7 @@ class Query(Source):
         return ColumnsInMemory("the query's result", self._kept)
 
     def _in_files(self) -> dict[str, AnyArray]:
-        duckdb = _duckdb()
+        duckdb = extra_module("duckdb", "The package duckdb for queries over files", "sql")
         # Identified by the start of its message only: the rest may contain data values.
         with duckdb.connect(":memory:", config=dict(_AT_START)) as connection:
             for name, path in self.tables.items():
@@ -225,7 +224,3 @@ def _failed(error: Exception) -> Failed:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
-
-
-def _duckdb() -> ModuleType:
-    return extra_module("duckdb", "The package duckdb for queries over files", "sql")
