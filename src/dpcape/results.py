@@ -27,7 +27,7 @@ LARGEST = 20_000
 SHOWN = 60
 """Largest number of rows of a table; files have all figures."""
 EACH, TOGETHER = "each by itself", "all of them together"
-"""What the probability of intervals is of: one interval, or all intervals of a kind."""
+"""Whether the confidence of intervals holds for each of them, or for all of a kind together."""
 SAMPLING_AND_NOISE = "sampling and the noise of privacy"
 NOISE_ALONE = "the noise of privacy alone: they are about these records, not about a population"
 LOG = "log"
@@ -96,7 +96,7 @@ class Estimates:
     confidence : float
         Probability of the intervals.
     multiplicity : str
-        ``EACH`` or ``TOGETHER``: what that probability is of.
+        ``EACH`` or ``TOGETHER``: whether it holds for each interval or for all of them together.
     covers : str or sequence of str
         What intervals cover.
     n : float

@@ -13,7 +13,7 @@ from dpcape.core.arrays import FloatArray
 
 NOT_ESTIMABLE = "not estimable"
 """Shown instead of an interval that is unbounded on both sides."""
-# A fingerprint of an identity has 39 letters.
+# Longest cell that stays on one line; a fingerprint of an identity has 39 characters.
 _ONE_LINE = 40
 _NUMBER = re.compile(r"^[<>~ +\-]*[\d.,]+(e[+-]?\d+)?( ?%)?$")
 _TEX = {**{mark: f"\\{mark}" for mark in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}

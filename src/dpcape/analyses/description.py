@@ -94,7 +94,7 @@ def public_facts(facts: PublicFacts, n_records: int, n_participants: int) -> dic
     }
 
 
-# Names, and words of names, that people do not write in lower case.
+# Names, and words in names, that are not written in lower case.
 _IN_WORDS = {
     "cca": "CCA",
     "cox": "Cox regression",
@@ -348,7 +348,7 @@ class Analysis:
 def stated_of(analysis: Analysis) -> tuple[str, ...]:
     """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own.
 
-    What rests on a part of it that comes from another package is said by its releases.
+    Assumptions about a part of it that comes from another package are listed by its releases.
     """
     if analysis.package == "dpcape" or analysis.part:
         return ()

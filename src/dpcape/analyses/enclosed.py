@@ -70,7 +70,7 @@ class Asker(Protocol):
 
 
 class PublicNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the releases of an analysis follow from; ``noise`` has the scales of the first ones that feed others."""
+    """Numbers that determine the releases of an analysis; ``noise`` has the scales of the first that feed others."""
 
     given: dict[str, PlainValue]
     facts: PublicFacts

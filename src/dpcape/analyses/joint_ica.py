@@ -88,7 +88,7 @@ def _of_time_points(p: Public) -> Steps:
     reduces = columns > n
     in_basis = sources_in_basis(p)
     if p.maps:
-        # A plan may leave the basis open: without one there are no maps.
+        # A plan need not state the basis; without a basis there are no maps.
         yield Refusal(p.operator is not None and not in_basis.wide, _NO_MAPS)
         yield Refusal(p.solver != "moment", _NO_ROUNDS)
     has_maps = maps_used(p, in_basis)
@@ -124,7 +124,7 @@ def _of_time_points(p: Public) -> Steps:
 
 
 def sources_in_basis(p: Public) -> InBasis:
-    """Return what a public basis with more columns than components makes of the columns of time points."""
+    """Return the numbers of columns of time points in a public basis that has more columns than components."""
     columns = p.n_basis if p.n_basis is not None else p.n_features
     return InBasis(p.n_basis is not None and columns > p.n_components, columns, p.n_features, 1, SOURCE_MAPS)
 

@@ -51,7 +51,7 @@ def _schedule(p: Public) -> Steps:
     more = few and p.n_iter > first
     yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
     all_columns = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
-    # Columns that are standardised need a matrix, which the statistic in few coordinates has.
+    # Standardising columns takes a matrix, which the statistic in few coordinates accepts.
     standardised = few and scaling_used(p)
     last = plan.left * _LAST_SHARE
     yield Release("reduced_cluster_sums", all_columns, last, known=RELATIVE, when=standardised)

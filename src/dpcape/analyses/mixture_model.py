@@ -26,7 +26,7 @@ _OPTIONS = ("n_components", "noise_variance")
 # as were the clip and the weight of the counts, both in typical lengths of a component's noise.
 _STEPS_SHARE, _N_STEPS = 0.5, 2
 _STEP_CLIP, _COUNT_WEIGHT = 1.2, 0.3
-# Beyond this noise of a mean, as a share of the bound, steps made some results worse, and from 0.14 on their average.
+# Above this noise of a mean, as a share of the bound, steps made some results worse; above 0.14, the average result.
 _MOST_NOISE = 0.12
 
 
@@ -47,7 +47,7 @@ def _schedule(p: Public) -> Steps:
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
     full = Release("third_moment", numbers, moments * (1 - share))
-    # In coordinates of unit length and without the correction: relative to the largest contribution.
+    # Coordinates have unit length and no correction is made: scales are relative to the largest contribution.
     few = {"n_features": p.n_features, "n_components": p.n_components, "clip": 1.0}
     whitened = Release("whitened_third_moment", few, moments * (1 - share), known=RELATIVE)
     yield chosen_design(p.design, full, whitened)

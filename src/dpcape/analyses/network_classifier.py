@@ -116,7 +116,7 @@ NETWORK_CLASSIFIER = Analysis(
     measure="noise_of_gradients",
     audit=(
         AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
-        # A clip that gradients of a few rounds reach: a longer one leaves part of the sensitivity unused.
+        # A clip that gradients reach within a few rounds; a longer one would leave part of the sensitivity unused.
         AuditCase("deep-classifier", {"n_hidden": [3, 2], "n_iter": 3, "clip": 0.4}, "two_classes", 3),
         AuditCase("linear-classifier", {"n_hidden": 0, "n_iter": 3, "clip": 0.4}, "two_classes", 3),
     ),

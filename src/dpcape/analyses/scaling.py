@@ -57,7 +57,7 @@ CLIP = Parameter("clip", OTHER, None, optional=True, refuse=_refuse_clip)
 
 
 def is_centred(center: object, clip: object = None) -> bool:
-    """Return what the parameter ``center`` comes to: None centres, unless rows are clipped around the origin.
+    """Return whether rows are centred: with None they are, unless they are clipped around the origin.
 
     Parameters
     ----------

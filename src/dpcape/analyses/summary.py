@@ -63,7 +63,7 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
 
 
 def refuse_level_names(facts: PublicFacts, groups: Sequence[int]) -> None:
-    """Refuse levels that could not be told from what the table adds."""
+    """Refuse levels with the names of entries that the table adds itself."""
     for at, column in enumerate(facts.columns):
         for taken in ("missing", "all") if at in groups else ("missing",):
             if taken in column.levels:

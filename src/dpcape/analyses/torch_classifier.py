@@ -37,7 +37,7 @@ TORCH_CLASSIFIER = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
-        # None of them is dpcape's own.
+        # dpcape has no modules of its own.
         Parameter("module", OTHER, refuse=_refuse_module, code=CodeNames(NETWORK_MODULES, frozenset)),
         Parameter("n_iter", WHOLE, 60, 1, 10**6),
         Parameter("clip", POSITIVE, 1.0),

@@ -15,7 +15,7 @@ from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 
 
 class MapRule(NamedTuple):
-    """When maps are released, and what they may take; by simulated volumes and views (experiments/wide).
+    """When maps are released, and their share of mu^2; chosen on simulated volumes and views (experiments/wide).
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def view_basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
 
 
 class InBasis(NamedTuple):
-    """What public bases of rows or views make of their columns.
+    """Numbers of columns of rows or views in public bases.
 
     Attributes
     ----------
@@ -129,12 +129,12 @@ class InBasis(NamedTuple):
 
 
 def rows_in_basis(p: Public) -> InBasis:
-    """Return what the public basis of rows makes of their columns."""
+    """Return the numbers of columns of rows in their public basis."""
     return InBasis(p.n_basis is not None, columns_of(p), p.n_features, 1, ROW_MAPS)
 
 
 def views_in_bases(p: Public) -> InBasis:
-    """Return what the public bases of two views make of their columns."""
+    """Return the numbers of columns of two views in their public bases."""
     first, second = p.n_x_basis is not None, p.n_y_basis is not None
     mapped = (p.first if first else 0) + (p.n_features - p.first if second else 0)
     x_columns, y_columns = columns_of_views(p)
@@ -178,9 +178,9 @@ def maps_used(p: Public, rows: InBasis, needed: bool = True) -> bool:
     p : Public
         Public numbers of the study.
     rows : InBasis
-        What the basis makes of the columns.
+        Numbers of columns in the basis.
     needed : bool
-        Without which there are no maps: that scaling is used, where it is asked for.
+        Whether maps are possible: False where scaling is requested and cannot be used.
     """
     return bool(p.maps and rows.wide and _strength(p, rows) >= rows.maps.least and needed)
 
@@ -203,7 +203,7 @@ def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, need
     p : Public
         Public numbers of the study.
     rows : InBasis
-        What the basis makes of the columns.
+        Numbers of columns in the basis.
     plan : ScalingPlan
         What follows from scaling.
     moments : str

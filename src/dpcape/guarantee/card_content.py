@@ -189,7 +189,7 @@ def odds_of(guarantee: Guarantee) -> Odds | None:
     """Return the bounds that follow from a guarantee; None if nothing is bounded."""
     if guarantee.status == NONE or not math.isfinite(guarantee.epsilon):
         return None
-    # A published pair need not be Gaussian, nor fit its mu.
+    # A published epsilon and delta need not be those of Gaussian noise, nor match mu.
     mu = math.inf if guarantee.status == PUBLISHED else guarantee.mu
     return Odds.of(guarantee.epsilon, guarantee.delta, mu)
 

@@ -53,7 +53,7 @@ def test_picture(odds: Odds) -> Markup:
         f"{percent(odds.hits)} hits."
     )
     x, y = _across(odds.false_alarms), _up(odds.hits)
-    # Only where there is room for the words.
+    # Shown only if there is room for the text.
     label = f'<text class="soft" x="{_across(0) + 8}" y="{_up(1) + 14}">no test gets here</text>'
     out_of_reach = label if odds.right < 0.75 else ""
     body = (

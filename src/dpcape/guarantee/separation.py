@@ -27,7 +27,7 @@ def separation_lines(modes: Mapping[str, str]) -> tuple[str, ...]:
     sites_by_mode: dict[str, list[str]] = {}
     for site, mode in sorted(modes.items()):
         if mode:
-            # A mode that is not known here is not believed to separate anything.
+            # An unknown mode counts as no separation.
             sites_by_mode.setdefault(mode if mode in LINES else UNSEPARATED, []).append(site)
     return tuple(f"at {', '.join(sites_by_mode[mode])}: {LINES[mode]}" for mode in LINES if mode in sites_by_mode)
 

@@ -120,7 +120,7 @@ class _Ring:
     def next(self) -> FloatArray:
         """Return an array."""
         if len(self._arrays) < AHEAD + 2:
-            # Allocated when it is needed: a small source needs one.
+            # Allocated on demand: a small source needs only one.
             self._arrays.append(np.empty(self._shape))
         self._at = (self._at + 1) % (AHEAD + 2)
         return self._arrays[self._at]

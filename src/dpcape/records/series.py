@@ -55,7 +55,7 @@ def series_of(
             return None
 
     by_subject = longest is not None
-    # Single time points do not change columns: all tables must be alike.
+    # Replacing a time point cannot change the columns, so all tables must have the same ones.
     pattern = features(np.zeros((1, n_features or 0)) if by_subject else given[0])
     tables = [opened(array) for array in given]
     expected = (pattern.n_features, pattern.names)

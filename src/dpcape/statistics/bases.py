@@ -106,7 +106,7 @@ class Template(Basis):
             raise InvalidParameter("A template", must, f"shape {matrix.shape}", remedy)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = float(np.abs(matrix.T @ matrix - np.eye(matrix.shape[1])).max())
-        # Written so that NaN is refused: products of huge numbers are none.
+        # The comparison refuses NaN too, which products of huge numbers give.
         if not np.isfinite(matrix).all() or not apart <= 1e-8:
             remedy = "Use numpy.linalg.qr(columns)[0]."
             raise InvalidParameter("A template", "have finite orthonormal columns", "columns that are not", remedy)
@@ -203,7 +203,7 @@ def is_no_basis(entry: object) -> bool:
 
 
 def basis_from(kind: str, array: AnyArray) -> Basis:
-    """Return a basis from what a message carries; refuses what is not one."""
+    """Return the basis that a message carries; refuse anything else."""
     sent = np.asarray(array)
     if kind == "views":
         return SideBySide(_sent_bases(sent))

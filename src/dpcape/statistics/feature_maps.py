@@ -72,7 +72,7 @@ class FeatureMap(ABC):
 
     @property
     def assumption(self) -> str:
-        """What a guarantee rests on because the map is not part of dpcape, in words; empty for one that is."""
+        """Assumption of a guarantee about a map that is not part of dpcape, in words; empty for dpcape's own."""
         if is_own(type(self)):
             return ""
         return (
@@ -182,7 +182,7 @@ def feature_blocks(
 ) -> Iterator[tuple[FloatArray, IntArray]]:
     """Yield blocks of mapped rows with their class codes; kept for the next round where they are not too many.
 
-    What is yielded may be used but not changed.
+    Callers must not change the blocks.
     """
     if not features:
         yield from records.blocks(BLOCK_ROWS)

@@ -61,7 +61,7 @@ class NetworkModule(ABC):
 
     @property
     def assumption(self) -> str:
-        """What a guarantee rests on because the code is not part of dpcape, in words."""
+        """Assumption of a guarantee about this code, which is not part of dpcape, in words."""
         return (
             f"the module {self.name!r}, which is not part of dpcape, treats each record by itself, rounding included, "
             "and keeps nothing of it"

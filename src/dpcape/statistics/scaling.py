@@ -355,7 +355,7 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
         for column in np.multiply(by_columns, by_columns, out=by_columns):
             squares += column
         lengths = np.sqrt(squares)
-    # Counted, so that no logarithm decides. NaN compares false with everything, so it falls into the last bin.
+    # Counting avoids the rounding of a logarithm. NaN compares false with everything, so it falls into the last bin.
     bins: IntArray = np.count_nonzero(~(lengths[:, np.newaxis] <= bin_ends(top)[:-1]), axis=1)
     return bins
 

@@ -150,7 +150,7 @@ def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
 
 
 def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:
-    """Return positions of columns of a table, or refuse what are none."""
+    """Return positions of columns of a table; refuse anything else."""
     array = np.asarray(positions)
     checked = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
     if not all(0 <= at < len(facts.columns) for at in checked):

@@ -210,7 +210,7 @@ def _largest_square(clip: float, g: float, *, square: float, variance: float) ->
     def value(q: float) -> float:
         return q**3 - 6 * g * q**2 + linear * q
 
-    # Roots of the derivative; where they are not real, the end, which counts anyway, replaces them.
+    # Roots of the derivative; where they are not real they are replaced by the end, which is a candidate anyway.
     spread = 4 * g**2 - linear / 3
     root = math.sqrt(max(spread, 0.0))
     inner = (end if spread < 0 else min(max(extreme, 0.0), end) for extreme in (2 * g - root, 2 * g + root))

@@ -329,7 +329,7 @@ class Study:
         try:
             check_delta(terms, accepted=self.accept_large_delta)
         except InvalidParameter as error:
-            # Made of public numbers alone: the coordinator may read it.
+            # The error contains only public numbers, so the coordinator may read it.
             raise InvalidMessage(*error.args).at("The allowance was refused") from error
         shares = self.shares(terms.n_records)
         # Shares may result from a numerical search, which rounds differently on other machines.

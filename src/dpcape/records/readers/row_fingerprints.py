@@ -122,7 +122,7 @@ def _of_arrays(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
     for table in tables:
         yield from _of_table("columns", table)
         if table.ndim == 3:
-            # A series of rows per subject, as well as one row per subject.
+            # Subjects are fingerprinted both as one row each and as a series of rows.
             for series in table:
                 yield from _of_table("series", series)
     columns = {name: array for name, array in arrays.items() if array.ndim == 1}

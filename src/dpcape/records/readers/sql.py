@@ -80,7 +80,7 @@ class Query(Source):
 
     def _in_files(self) -> dict[str, AnyArray]:
         duckdb = extra_module("duckdb", "The package duckdb for queries over files", "sql")
-        # Identified by the start of its message only: the rest may contain data values.
+        # Errors are reported with the first line of their message only: the rest may contain data values.
         with duckdb.connect(":memory:", config=dict(_AT_START)) as connection:
             for name, path in self.tables.items():
                 _load(connection, duckdb.Error, name, path)
