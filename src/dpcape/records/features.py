@@ -235,14 +235,13 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
     """Return the bound, or the length that no row exceeds by its public ranges where that is less."""
     if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
         if bound is None:
-            raise InvalidParameter(
-                subject,
-                "have a bound where not all columns have public ranges",
-                "a table without both",
+            must = "have a bound where not all columns have public ranges"
+            remedy = (
                 "State ranges for all columns, such as ranges=(0, 255), and leave the bound out. Or choose a bound "
                 "from public knowledge, near the length of a typical row: the usual size of an entry times the square "
-                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound.",
+                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound."
             )
+            raise InvalidParameter(subject, must, "a table without both", remedy)
         return bound
     cap = longest_row(len(schema.columns))
     return cap if bound is None else min(bound, cap)

@@ -60,9 +60,8 @@ def _shape(section: TomlTable, tables: Sequence[Columns]) -> tuple[int, ...]:
     shape = tuple(entries) if isinstance(entries, list) else ()
     is_whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
     if len(tables) != 1 or not is_whole or len(shape) not in (2, 3):
-        section.fail(
-            "shape", "two or three positive whole numbers, for records of one table", "Write shape = [28, 28]."
-        )
+        must = "two or three positive whole numbers, for records of one table"
+        section.fail("shape", must, "Write shape = [28, 28].")
     if math.prod(shape) != tables[0].n_columns:
         section.fail("shape", f"a shape with as many pixels as there are columns ({tables[0].n_columns})")
     return shape
@@ -91,11 +90,8 @@ def _view_names(section: TomlTable) -> list[str]:
         return ["x", "y"]
     taken = ("kind", "views", "bounds", "invalid", "precision")
     if not _are_names(names) or not 2 <= len(names) <= MOST_VIEWS or set(names) & set(taken):
-        section.fail(
-            "views",
-            f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}",
-            'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].',
-        )
+        must = f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}"
+        section.fail("views", must, 'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].')
     return names
 
 
@@ -142,11 +138,9 @@ def _columns(
 ) -> Columns:
     forms = [key for key in ("columns", "schema", "features") if key in section]
     if implied is None and len(forms) != 1:
-        section.fail(
-            "columns",
-            f"given in exactly one of the forms columns, schema and features (given: {', '.join(forms) or 'no form'})",
-            "Name the columns, or write features = 64 for an array without names.",
-        )
+        got = ", ".join(forms) or "no form"
+        must = f"given in exactly one of the forms columns, schema and features (given: {got})"
+        section.fail("columns", must, "Name the columns, or write features = 64 for an array without names.")
     names, ranges, n_columns = ((), None, implied) if implied else _described(section, folder, files)
     if mask is not None:
         files.append(mask)
@@ -272,11 +266,8 @@ def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, 
     if mask is not None:
         files.append(mask)
     if section.value("unit") == "subject" and "rows_per_subject" not in section:
-        section.fail(
-            "rows_per_subject",
-            "given for unit 'subject', the public largest number of time points of a person",
-            "Write rows_per_subject = 250.",
-        )
+        must = "given for unit 'subject', the public largest number of time points of a person"
+        section.fail("rows_per_subject", must, "Write rows_per_subject = 250.")
     return {
         "unit": section.choice("unit", ("subject", "record")),
         "subject": section.text("subject", required=False),
