@@ -34,13 +34,7 @@ class Atlas(Basis):
 
     def __init__(self, labels: ArrayLike) -> None:
         parcels = np.asarray(labels)
-        fits = (
-            parcels.ndim == 1
-            and parcels.size > 0
-            and parcels.dtype.kind in "iu"
-            and (parcels >= 0).all()
-            and parcels.any()
-        )
+        fits = parcels.ndim == 1 and parcels.dtype.kind in "iu" and (parcels >= 0).all() and parcels.any()
         numbers = np.unique(parcels[parcels > 0]) if fits else np.empty(0, dtype=np.int64)
         if not 1 <= len(numbers) <= MOST_COLUMNS:
             must = f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones"
