@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcape.core.errors import InvalidParameter
-from dpcape.study.remedies import instructs
 from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of
@@ -20,8 +19,8 @@ MISTAKES = [
     ("bound = 1.0", "bound = ", (19, 9), "must be valid TOML"),
     ("[study]", "[studie]", (1, 2), "got 'studie'. Remove or rename it"),
     ('name = "first"', 'name = "a b"', (2, 8), "name of [study] must be 1 to 64 of a-z"),
-    ('name = "first"', "", (1, 1), "name of [study] must be a string; it is missing"),
-    ('name = "first"', "nam = 'x'", (2, 1), "it is missing, but there is a field 'nam'"),
+    ('name = "first"', "", (1, 1), "name of [study] must be a string; got nothing."),
+    ('name = "first"', "nam = 'x'", (2, 1), "got nothing, but there is a field 'nam'"),
     ('"pca"', '"pcaa"', (3, 12), "Did you mean 'pca'?"),
     ('"pca"', "7", (3, 12), "analysis of [study] must be one of"),
     ("epsilon = 2.0", "epsilon = 0", (4, 11), "epsilon must be a positive finite number; got 0.0"),
@@ -53,7 +52,7 @@ MISTAKES = [
     ("[sites.lima]", "[sites.lima]\nrecords = 0", (13, 11), "at least 1"),
     ("[sites.lima]", "[sites.lima]\nfile = 'x'", (13, 1), "'file' is not a field of [sites.lima]"),
     ("bound = 1.0", "bound = -1.0", (19, 9), "bound of [data] must be a positive number"),
-    ("bound = 1.0", "", (16, 1), "bound of [data] must be a finite number; it is missing"),
+    ("bound = 1.0", "", (16, 1), "bound of [data] must be a finite number; got nothing."),
     ("features = 6", "", (16, 1), "columns, schema and features (given: no form)"),
     ("features = 6", 'features = 6\ncolumns = ["a"]', (19, 11), "(given: columns, features)"),
     ("features = 6", "features = 0", (18, 12), "at least 1"),
@@ -67,7 +66,7 @@ MISTAKES = [
     ("features = 6", "features = 6\nranges = [[0, 1]]", (19, 10), "a list of 6 such pairs"),
     ("features = 6", "features = 6\nmissing = 'x'", (19, 11), "missing of [data] must be a number"),
     ('kind = "rows"', 'kind = "row"', (17, 8), "Did you mean 'rows'?"),
-    ('kind = "rows"', 'kind = "subjects"', (16, 1), "unit of [data] must be one of subject, record; it is missing"),
+    ('kind = "rows"', 'kind = "subjects"', (16, 1), "unit of [data] must be one of subject, record; got nothing."),
     (
         'kind = "rows"',
         'kind = "subjects"\nranges = [0, 1]',
@@ -103,8 +102,8 @@ def test_mistakes_are_named_where_they_stand(
     message = str(caught.value)
     assert message.startswith(f"mine.toml, line {place[0]}, column {place[1]}: "), message
     assert words in message
-    # Each is answered with what to do, in its last sentence or two.
-    assert instructs(message), message
+    assert caught.value.where == f"mine.toml, line {place[0]}, column {place[1]}"
+    assert caught.value.remedy, message
 
 
 def test_there_are_many() -> None:

@@ -134,10 +134,11 @@ def _data(folder: Path, study: Study) -> str:
         records = study.records_for(site.name, sets[name]["path"])
     facts, n_invalid = records.facts(), records.n_invalid
     if n_invalid > MOST_INVALID * records.n_records:
-        raise Failed(
-            f"at most {100 * MOST_INVALID:g}% of the records may be invalid; got {n_invalid} of {records.n_records}, "
-            "which contribute zero",
-            remedy="Correct them, or declare missing= in the study. This number stays here.",
+        raise InvalidParameter(
+            "Records",
+            f"be valid, all but {100 * MOST_INVALID:g}% of them",
+            f"{n_invalid} of {records.n_records} that are not and contribute zero",
+            "Correct them, or declare missing= in the study. This number stays here.",
         )
     _require_usable(records)
     if facts.shape_facts() != study.facts():
@@ -154,10 +155,11 @@ def _require_usable(records: Records) -> None:
     """Refuse a table in which many entries of a column are not on the list of levels, or cannot be read."""
     for name, count in getattr(records, "unusable", {}).items():
         if count > MOST_INVALID * records.n_records:
-            raise Failed(
-                f"at most {100 * MOST_INVALID:g}% of the entries of column {name!r} may be outside its levels or "
-                f"unreadable; got {count} of {records.n_records}, which count as missing",
-                remedy="Correct them, or the columns of the study. This number stays here.",
+            raise InvalidParameter(
+                f"Entries of column {name!r}",
+                f"be readable and among its levels, all but {100 * MOST_INVALID:g}% of them",
+                f"{count} of {records.n_records} that are not and count as missing",
+                "Correct them, or the columns of the study. This number stays here.",
             )
 
 

@@ -180,8 +180,9 @@ def _require_linux() -> None:
 
     if platform.system() != "Linux":
         raise TransportError(
-            f"A site must be served on Linux, which can keep the engine from the records; got {platform.system()}",
-            remedy="Use a Linux machine or a container (docs/operations.md). Studies in one process, plans and "
+            "The site is not served",
+            f"only Linux can keep the engine from the records, and this is {platform.system()}",
+            "Use a Linux machine or a container (docs/operations.md). Studies in one process, plans and "
             "reports work here.",
         )
 

@@ -343,9 +343,9 @@ class _Guarded:
     def begin(self, request: Request) -> ReleaseNoise:
         if not 0 <= request.release < len(self.terms.shares):
             raise LedgerRefused(
-                f"An allowance of {len(self.terms.shares)} releases must not be exceeded; got release "
-                f"{request.release + 1}",
-                remedy="Open a new allowance, which is charged separately.",
+                f"Release {request.release + 1} was refused",
+                f"its allowance has {len(self.terms.shares)} releases",
+                "Open a new allowance, which is charged separately.",
             )
         if request.release in self._begun:
             known, plan, _ = self._begun[request.release]

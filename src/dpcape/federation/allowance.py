@@ -116,8 +116,9 @@ class Allowance:
         number = len(self._plans) if release is None else release
         if not 0 <= number < len(self._terms.shares):
             raise AllowanceExceeded(
-                f"an allowance of {len(self._terms.shares)} releases must not be exceeded; got number {number + 1}",
-                remedy="Open a new allowance, which is charged separately.",
+                f"Release {number + 1} was not begun",
+                f"its allowance has {len(self._terms.shares)} releases",
+                "Open a new allowance, which is charged separately.",
             )
         asked = self._asked(statistic)
         check_aggregator(asked.name, asked.released_size, len(self._terms.sites))

@@ -235,7 +235,7 @@ class RunFolder:
         """Return the guarantee as it was written; from the result if that file is damaged."""
         try:
             found = _mapping_of(self.path / "guarantee.json")
-        except InvalidParameter:
+        except DamagedFile:
             found = {}
         return found if isinstance(found.get("sentence"), str) else self.model().guarantee_.to_dict()
 

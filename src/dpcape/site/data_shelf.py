@@ -137,7 +137,7 @@ class DataShelf(ABC):
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
         remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
-        found = read_json(self.path / "data.json", "a site folder must hold data.json", remedy)
+        found = read_json(self.path / "data.json", "hold data.json", remedy)
         for entry in found.values():
             texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
             if not all(isinstance(text, str) for text in texts):

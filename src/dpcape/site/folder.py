@@ -78,7 +78,7 @@ class SiteFolder(StudyShelf, DataShelf):
         self.path = Path(path)
         about = read_json(
             self.path / "site.json",
-            "a site folder must be made by `dpcape site init`",
+            "be made by `dpcape site init`",
             "Name the folder with --folder, or in the variable DPCAPE_SITE.",
         )
         if about.get("format") != FORMAT:

@@ -7,18 +7,19 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dpcape.core.errors import DamagedFile, Failed, InvalidParameter, LedgerRefused
+from dpcape.core.errors import Failed, InvalidParameter, LedgerRefused
 from dpcape.core.secure_sum.identity import Identity
 
 
-def read_json(path: Path, requirement: str, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in a file."""
+def read_json(path: Path, must: str, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in a file of a site folder, which must be so."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{requirement}; got {str(path.parent)!r} ({type(error).__name__})", remedy=remedy) from error
+        got = f"{str(path.parent)!r} ({type(error).__name__})"
+        raise InvalidParameter("a site folder", must, got, remedy) from error
     if not isinstance(content, dict):
-        raise DamagedFile(f"{requirement}; got {str(path.parent)!r}", remedy=remedy)
+        raise InvalidParameter("a site folder", must, repr(str(path.parent)), remedy)
     return content
 
 
@@ -46,6 +47,5 @@ def _check_private(path: Path) -> None:
     # Windows has lists of rights instead of modes, and serves no site.
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerRefused(
-            "The identity key must be readable only by its owner; got wider permissions",
-            remedy=f"Run: chmod 600 {path}.",
+            "The identity key was not read", "others than its owner can read it", f"Run: chmod 600 {path}."
         )

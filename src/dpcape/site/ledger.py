@@ -292,8 +292,9 @@ class SiteLedger:
             raise ProtocolError("The release was refused", "its allowance was not charged here", "Start a new run.")
         if release >= n_releases:
             raise LedgerRefused(
-                f"An allowance of {n_releases} releases must not be exceeded; got release {release + 1}",
-                remedy="Start a new run, which is charged separately.",
+                f"Release {release + 1} was refused",
+                f"its allowance has {n_releases} releases",
+                "Start a new run, which is charged separately.",
             )
 
         def check(entries: Sequence[Entry]) -> None:

@@ -32,13 +32,13 @@ class TomlSource:
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         if len(text) > MAX_CHARACTERS:
-            remedy = "Check the file."
-            raise InvalidParameter(f"{name}: a study", f"have at most {MAX_CHARACTERS} characters", len(text), remedy)
+            must = f"have at most {MAX_CHARACTERS} characters"
+            raise InvalidParameter("a study", must, len(text), "Check the file.").at(name)
         try:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            subject = f"{name}{_position_of(error, text)}: a study"
-            raise InvalidParameter(subject, "be valid TOML", f"an error ({error})", "Correct the line.") from error
+            refused = InvalidParameter("a study", "be valid TOML", f"an error ({error})", "Correct the line.")
+            raise refused.at(f"{name}{_place_of(error, text)}") from error
         self._keys, self._values = positions(text)
 
     def located(
@@ -67,7 +67,7 @@ class TomlTable:
                 path, InvalidParameter(self.title, "be a table", repr(content), f"Write {self.title}.")
             )
         if required and not content:
-            missing = InvalidParameter(self.title, "be a table", "none", "See docs/consortium.md for an example.")
+            missing = InvalidParameter(f"{self.title} is missing", remedy="See docs/consortium.md for an example.")
             raise source.located(path, missing)
         self._content: dict[str, object] = content
 
@@ -97,7 +97,7 @@ class TomlTable:
             # Most often a missing field has a mistyped name.
             typed = difflib.get_close_matches(key, [name for name in self._content if name not in self._taken], n=1)
             field = typed[0] if typed else key
-            got = f"none, but there is a field {field!r}" if typed else "none"
+            got = f"nothing, but there is a field {field!r}" if typed else "nothing"
         error = InvalidParameter(f"{key} of {self.title}", f"be {requirement}", _short(got), remedy or remedy_for(key))
         raise self.source.located((*self.path, field), error, at_key=field != key)
 
@@ -179,8 +179,8 @@ class TomlTable:
         for key in self._content:
             if key not in self._taken:
                 known = tuple(sorted(self._taken))
-                must, remedy = f"be {', '.join(known)}", _nearest(key, known) or f"Remove {key}."
-                error = InvalidParameter(f"fields of {self.title}", must, repr(key), remedy)
+                sentence = f"{key!r} is not a field of {self.title}; the fields are {', '.join(known)}"
+                error = InvalidParameter(sentence, remedy=_nearest(key, known) or f"Remove {key}.")
                 raise self.source.located((*self.path, key), error, at_key=True)
 
     def within(self, key: str | None, build: Callable[[], _T]) -> _T:

@@ -239,8 +239,9 @@ class Ledger:
         charge = next(entry for entry in self.charges if entry.allowance == allowance)
         if release >= charge.n_releases:
             raise LedgerRefused(
-                f"An allowance of {charge.n_releases} releases must not be exceeded; got release number {release + 1}",
-                remedy="Open a new allowance, which is charged separately.",
+                f"Release {release + 1} was refused",
+                f"its allowance has {charge.n_releases} releases",
+                "Open a new allowance, which is charged separately.",
             )
         self._next[allowance] = release + 1
 

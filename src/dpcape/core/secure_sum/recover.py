@@ -109,10 +109,8 @@ class Recover(Sealed):
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.summed or state.statement:
-                raise ProtocolError(
-                    f"Round {round} accepts one summed vector, before signing; got a second or late one",
-                    remedy="Use a new round.",
-                )
+                must = "have one summed vector, before signing"
+                raise InvalidMessage(f"Round {round}", must, "a second or late one", "Use a new round.")
             _bind(state, context)
             state.summed = True
             own = self._self_key(epoch, round, kind=SUM, size=vector.size, bound=context)
@@ -127,10 +125,8 @@ class Recover(Sealed):
         check_words(vector, "vector")
         with self._at(round) as (epoch, state):
             if state.covered or state.statement:
-                raise ProtocolError(
-                    f"Round {round} accepts one covered vector, before signing; got a second or late one",
-                    remedy="Use a new round.",
-                )
+                must = "have one covered vector, before signing"
+                raise InvalidMessage(f"Round {round}", must, "a second or late one", "Use a new round.")
             _bind(state, context)
             state.covered = True
             own = self._self_key(epoch, round, kind=COVER, size=vector.size, bound=context)
@@ -149,9 +145,8 @@ class Recover(Sealed):
         """Return a signature of the one survivor set of a round, together with what was sent in it."""
         with self._at(round) as (epoch, state):
             if state.statement:
-                raise ProtocolError(
-                    f"Round {round} accepts one survivor set; got a second one", remedy="The aggregator is at fault."
-                )
+                must = "have one survivor set"
+                raise InvalidMessage(f"Round {round}", must, "a second one", "The aggregator is at fault.")
             names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
             if self._links.name not in names:
                 raise ProtocolError(

@@ -101,7 +101,7 @@ class Session(Sealed):
         with self._alone():
             private, self._private = self._private, None
             if private is None:
-                raise ProtocolError("A session can begin only once; got hellos again", remedy="Make a new session.")
+                raise InvalidMessage("A session", "begin once", "hellos again", "Make a new session.")
             by_sender, session_id = check_hellos(hellos, config=self._config, pinned=self._pinned)
             if by_sender[self._name] != self._hello:
                 raise ProtocolError(

@@ -21,17 +21,17 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     """Refuse a file without a header, and one whose cells are separated by something else than its name says."""
     if not names:
-        subject = f"{path.name}, line 1: the first line"
-        raise InvalidParameter(subject, "name the columns", "an empty line or file", "Export it again.")
+        got = "an empty line or file"
+        raise InvalidParameter("the first line", "name the columns", got, "Export it again.").at(f"{path.name}, line 1")
     if len(set(names)) != len(names):
         raise InvalidParameter(f"Column names in {path.name}", "be unique", "duplicates", "Rename them.")
     if len(names) != 1:
         return
     counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
-    separator = max(counts, key=lambda mark: counts[mark])
-    if counts[separator]:
+    found = max(counts, key=lambda mark: counts[mark])
+    if counts[found]:
         must = f"be separated by {_DELIMITERS[delimiter]}"
-        raise InvalidParameter(f"{path.name}, line 1: cells", must, _DELIMITERS[separator], _remedy(separator))
+        raise InvalidParameter("cells", must, _DELIMITERS[found], _remedy(found)).at(f"{path.name}, line 1")
 
 
 def _remedy(separator: str) -> str:
@@ -45,18 +45,20 @@ def _remedy(separator: str) -> str:
 def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidParameter:
     """Return the error for a line with more or fewer cells than the header."""
     hint = " A decimal comma makes two cells of one number: write points." if n_cells > n_names else ""
-    must = f"have the same number of cells as the header ({n_names})"
-    remedy = f"Put quotation marks around cells that hold a comma, or export the file again.{hint}"
-    return InvalidParameter(f"{path.name}, line {line}: every line", must, n_cells, remedy)
+    return InvalidParameter(
+        "every line",
+        f"have the same number of cells as the header ({n_names})",
+        n_cells,
+        f"Put quotation marks around cells that hold a comma, or export the file again.{hint}",
+    ).at(f"{path.name}, line {line}")
 
 
 def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
     """Return the error for a cell that is no number."""
+    must, got, remedy = "hold numbers", "text", "Correct the file, or declare the column's levels."
     if _DECIMAL_COMMA.fullmatch(cell):
-        must, remedy = "hold numbers with a decimal point", "Export the file with points."
-        return InvalidParameter(f"{path.name}, line {line}: column {name!r}", must, "a decimal comma", remedy)
-    remedy = "Correct the file, or declare the column's levels."
-    return InvalidParameter(f"{path.name}, line {line}: column {name!r}", "hold numbers", "text", remedy)
+        must, got, remedy = f"{must} with a decimal point", "a decimal comma", "Export the file with points."
+    return InvalidParameter(f"column {name!r}", must, got, remedy).at(f"{path.name}, line {line}")
 
 
 def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
@@ -70,11 +72,14 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
             content.decode("utf-8")
         except UnicodeDecodeError:
             break
-    remedy = "Export it as 'CSV UTF-8'."
-    return InvalidParameter(f"{path.name}, line {line}: the file", "be encoded in UTF-8", kind, remedy)
+    refused = InvalidParameter("the file", "be encoded in UTF-8", kind, "Export it as 'CSV UTF-8'.")
+    return refused.at(f"{path.name}, line {line}")
 
 
 def malformed(path: Path, line: int) -> DamagedFile:
     """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
-    remedy = "Look for a quotation mark that is not closed, or export it again."
-    return DamagedFile(f"{path.name}, line {line}: the file could not be read", "it is not a CSV table", remedy)
+    return DamagedFile(
+        "the file could not be read",
+        "it is not a CSV table",
+        "Look for a quotation mark that is not closed, or export it again.",
+    ).at(f"{path.name}, line {line}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dpcape.core.errors import Failed
+from dpcape.core.errors import DpcapeError, Failed
 from dpcape.site.vault.accounts import Account
 from dpcape.site.vault.sandbox import clean_environment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from dpcape.core.errors import ProtocolError
+from dpcape.core.errors import InvalidMessage, ProtocolError
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.transport.frames import Ask, Reply
 from dpcape.transport.request_handler import JobBinding, RequestHandler
@@ -61,7 +61,7 @@ class OpenJobs:
             refused = [job for job, handler in self._handlers.items() if handler.is_refused]
             idle = [job for job, handler in self._handlers.items() if not handler.is_busy]
             if not idle:
-                raise ProtocolError(f"At most {MAX_JOBS} studies may run at a site at once; got one more")
+                raise InvalidMessage("Studies at a site", f"be at most {MAX_JOBS} at once", "one more")
             del self._handlers[(refused or idle)[0]]
 
 

@@ -6,7 +6,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError
 from dpcape.guarantee.separation import LINES
 from dpcape.site.vault.accounts import accounts_for
 from dpcape.site.vault.landlock import abi as landlock_abi
@@ -71,7 +71,7 @@ def mode_here(folder: Path) -> Mode:
         return NONE
     try:
         is_separate = accounts_for(folder, vault=None, engine=None).are_separate
-    except InvalidParameter:
+    except DpcapeError:
         # No account for the engine: said when the site is served.
         is_separate = False
     has_seccomp = platform.machine() in ARCHITECTURES
