@@ -38,7 +38,7 @@ class TomlSource:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             refused = InvalidParameter("a study", "be valid TOML", f"an error ({error})", "Correct the line.")
-            raise refused.at(f"{name}{_place_of(error, text)}") from error
+            raise refused.at(f"{name}{_position_of(error, text)}") from error
         self._keys, self._values = positions(text)
 
     def located(
