@@ -104,10 +104,10 @@ __all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:
-    where = f"dpcape.{_WHERE[name]}" if name in _WHERE else _described(name)
-    if where is None:
+    module = f"dpcape.{_WHERE[name]}" if name in _WHERE else _described(name)
+    if module is None:
         raise AttributeError(f"module 'dpcape' has no attribute {name!r}")
-    value = getattr(import_module(where), name)
+    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
@@ -118,8 +118,8 @@ def _described(name: str) -> str | None:
         return None
     from dpcape.analyses.registry import own_analyses
 
-    found = [entry for entry in own_analyses().values() if entry.python == name and entry.in_studies]
-    return found[0].estimator.partition(":")[0] if found else None
+    matches = [entry for entry in own_analyses().values() if entry.python == name and entry.in_studies]
+    return matches[0].estimator.partition(":")[0] if matches else None
 
 
 def __dir__() -> list[str]:

@@ -62,10 +62,10 @@ def squared_loss(response: FloatArray, predicted: FloatArray) -> float:
 
 def explained_share(response: FloatArray, predicted: FloatArray) -> float:
     """Return R squared; for a constant response, 1 if the predictions are exact and 0 otherwise."""
-    spread, left = float(np.var(response)), squared_loss(response, predicted)
+    spread, error = float(np.var(response)), squared_loss(response, predicted)
     if spread == 0:
-        return float(left == 0)
-    return 1 - left / spread
+        return float(error == 0)
+    return 1 - error / spread
 
 
 def log_loss(codes: NDArray[np.intp], probabilities: FloatArray) -> float:

@@ -78,13 +78,14 @@ def nifti_subjects(
         if name not in _WITHIN_TIME_POINTS and not (value is None or value is False)
     )
     if unit == "record" and mixing:
-        raise InvalidParameter(
-            "Options for unit='record'", "not combine time points", ", ".join(mixing), "Use unit='subject'."
-        )
+        remedy = "Use unit='subject'."
+        raise InvalidParameter("Options for unit='record'", "not combine time points", ", ".join(mixing), remedy)
     paths = _paths(images)
     mask_image = _nibabel().load(str(mask))
-    options = {"standardize": None, **masker_options} if _takes_none() else {"standardize": False, **masker_options}
-    masker = _maskers().NiftiMasker(mask_img=mask_image, **options).fit()
+    # Since version 0.13 nilearn expects None instead of False for no standardising.
+    version = tuple(int(number) for number in import_module("nilearn").__version__.split(".")[:2])
+    options = {"standardize": None if version >= (0, 13) else False, **masker_options}
+    masker = _extra("nilearn.maskers").NiftiMasker(mask_img=mask_image, **options).fit()
     arrays = [_series(masker, path, mask_image) for path in paths]
     names = voxel_names(Path(mask))
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
@@ -118,9 +119,8 @@ def mask_labels(parcels: str | Path, *, mask: str | Path) -> IntArray:
     atlas, inside = _nibabel().load(str(parcels)), read_mask(mask)
     _parcel_numbers(atlas)
     if atlas.shape != inside.shape:
-        raise InvalidParameter(
-            "parcels", f"be on the grid of the mask, {inside.shape}", atlas.shape, "Resample them first."
-        )
+        remedy = "Resample them first."
+        raise InvalidParameter("parcels", f"be on the grid of the mask, {inside.shape}", atlas.shape, remedy)
     return np.asarray(atlas.dataobj)[inside].astype(np.int64)
 
 
@@ -140,12 +140,8 @@ def write_maps(mixing: FloatArray, path: str | Path, *, mask: str | Path) -> Non
     mask_image = nibabel.load(str(mask))
     inside = np.asarray(mask_image.dataobj) != 0
     if mixing.ndim != 2 or mixing.shape[0] != int(inside.sum()):
-        raise InvalidParameter(
-            "mixing",
-            f"have one row per voxel of the mask ({int(inside.sum())})",
-            f"shape {mixing.shape}",
-            "Use the mask of the fit.",
-        )
+        must = f"have one row per voxel of the mask ({int(inside.sum())})"
+        raise InvalidParameter("mixing", must, f"shape {mixing.shape}", "Use the mask of the fit.")
     volume = np.zeros((*inside.shape, mixing.shape[1]), dtype=np.float32)
     volume[inside] = mixing
     nibabel.save(nibabel.Nifti1Image(volume, mask_image.affine), str(path))
@@ -198,12 +194,8 @@ def write_parcels(names: Sequence[str], values: FloatArray, path: str | Path, *,
     known = {f"parcel {number}": number for number in numbers}
     foreign = [str(name) for name in names if str(name) not in known]
     if foreign or len(names) != len(values):
-        raise InvalidParameter(
-            "names",
-            f"be {len(values)} columns of parcels of this image",
-            f"{len(names)}, with {foreign[:3]}",
-            "Use the parcels of the fit.",
-        )
+        must = f"be {len(values)} columns of parcels of this image"
+        raise InvalidParameter("names", must, f"{len(names)}, with {foreign[:3]}", "Use the parcels of the fit.")
     volume = np.zeros(labels.shape, dtype=np.float32)
     volume[labels > 0] = np.nan
     for name, value in zip(names, values, strict=True):
@@ -215,9 +207,8 @@ def _parcel_numbers(atlas: Untyped) -> NDArray[np.int64]:
     """Return the numbers of the parcels in order; refuse an image that has none."""
     values = np.unique(np.asarray(atlas.dataobj))
     if not np.isfinite(values).all() or not (values == np.round(values)).all() or values.min() < 0 or values.max() < 1:
-        raise InvalidParameter(
-            "parcels", "be an image of whole numbers, 0 outside", "fractions or negatives", "Use a label image."
-        )
+        remedy = "Use a label image."
+        raise InvalidParameter("parcels", "be an image of whole numbers, 0 outside", "fractions or negatives", remedy)
     return values[values > 0].astype(np.int64)
 
 
@@ -227,12 +218,8 @@ def _parcel_means(
     """Return the means of one image over the parcels; refuse an image on a different grid."""
     image = _nibabel().load(str(path))
     if image.shape != atlas.shape or not np.allclose(image.affine, atlas.affine, atol=1e-4):
-        raise InvalidParameter(
-            "Images",
-            f"be on the grid of the parcels, {atlas.shape}",
-            f"shape {image.shape} in {path.name}, or another affine",
-            "Resample it to the parcels' space first.",
-        )
+        must, remedy = f"be on the grid of the parcels, {atlas.shape}", "Resample it to the parcels' space first."
+        raise InvalidParameter("Images", must, f"shape {image.shape} in {path.name}, or another affine", remedy)
     values = np.asarray(image.dataobj, dtype=np.float64).ravel()[inside]
     is_finite = np.isfinite(values)
     sums = np.bincount(codes[is_finite], weights=values[is_finite], minlength=n_parcels)
@@ -244,45 +231,27 @@ def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.floa
     """Return one person's series; refuse an image on a different grid instead of resampling it."""
     image = _nibabel().load(str(path))
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
-        raise InvalidParameter(
-            "Images",
-            f"be 4D on the mask's grid {mask_image.shape[:3]}",
-            f"shape {image.shape} in {path.name}",
-            "Resample it to the mask's space first.",
-        )
+        must, remedy = f"be 4D on the mask's grid {mask_image.shape[:3]}", "Resample it to the mask's space first."
+        raise InvalidParameter("Images", must, f"shape {image.shape} in {path.name}", remedy)
     if not np.allclose(image.affine, mask_image.affine, atol=1e-4):
-        raise InvalidParameter(
-            "Images",
-            "have the mask's affine",
-            f"a different one in {path.name}",
-            "Resample it to the mask's space first.",
-        )
+        remedy = "Resample it to the mask's space first."
+        raise InvalidParameter("Images", "have the mask's affine", f"a different one in {path.name}", remedy)
     return np.asarray(masker.transform(image), dtype=np.float32)
 
 
 def _paths(images: Sequence[str | Path] | str | Path) -> list[Path]:
     if isinstance(images, str | Path):
         folder = Path(images)
-        found = sorted(path for path in folder.glob("*.nii*") if path.name.endswith((".nii", ".nii.gz")))
+        paths = sorted(path for path in folder.glob("*.nii*") if path.name.endswith((".nii", ".nii.gz")))
     else:
-        found = [Path(path) for path in images]
-    if not found:
+        paths = [Path(path) for path in images]
+    if not paths:
         raise InvalidParameter("images", "contain at least one NIfTI file", "0 files", "Check the folder.")
-    return found
-
-
-def _takes_none() -> bool:
-    """Return whether nilearn expects None instead of False for no standardising (since 0.13)."""
-    version = tuple(int(part) for part in import_module("nilearn").__version__.split(".")[:2])
-    return version >= (0, 13)
+    return paths
 
 
 def _nibabel() -> ModuleType:
     return _extra("nibabel")
-
-
-def _maskers() -> ModuleType:
-    return _extra("nilearn.maskers")
 
 
 def _extra(name: str) -> ModuleType:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.charts import Chart
-from dpcape.core.arrays import FloatArray
 from dpcape.tables import Table, interval, short, tex
 
 NAN = math.nan
@@ -28,7 +27,7 @@ LARGEST = 20_000
 SHOWN = 60
 """Largest number of rows of a table; files have all figures."""
 EACH, TOGETHER = "each by itself", "all of them together"
-"""What the probability of intervals is of: one interval, or all intervals of a kind."""
+"""Whether the confidence of intervals holds for each of them, or for all of a kind together."""
 SAMPLING_AND_NOISE = "sampling and the noise of privacy"
 NOISE_ALONE = "the noise of privacy alone: they are about these records, not about a population"
 LOG = "log"
@@ -97,7 +96,7 @@ class Estimates:
     confidence : float
         Probability of the intervals.
     multiplicity : str
-        ``EACH`` or ``TOGETHER``: what that probability is of.
+        ``EACH`` or ``TOGETHER``: whether it holds for each interval or for all of them together.
     covers : str or sequence of str
         What intervals cover.
     n : float
@@ -141,7 +140,9 @@ class Estimates:
         ends = (self.value, self.low, self.high)
         others = (self.noise, self.p_value, self.adjusted, self.standard_error)
         texts = zip(*(_words(entry, count) for entry in words), strict=True)
-        figures = zip(*(_column(entry, count) for entry in (*ends, *others)), strict=True)
+        unknown = np.full(count, NAN)
+        columns = (np.ravel(np.asarray(unknown if entry is None else entry, float)) for entry in (*ends, *others))
+        figures = zip(*(column.tolist() for column in columns), strict=True)
         for text, (value, low, high, noise, p, q, error), is_date in zip(
             texts, figures, self.dates or [False] * count, strict=True
         ):
@@ -173,7 +174,7 @@ class Estimates:
         """Say what the figures are, and what their intervals hold for and cover."""
         kinds = dict.fromkeys(zip(*(_words(entry, len(self)) for entry in (self.quantity, self.estimand)), strict=True))
         part = f", {self.parts}" if isinstance(self.parts, str) and self.parts else ""
-        texts = [f"{_begun(quantity)}{part}: {estimand}." for quantity, estimand in kinds]
+        texts = [f"{_capitalised(quantity)}{part}: {estimand}." for quantity, estimand in kinds]
         if self.low is not None:
             level = f"{100 * self.confidence:g}% intervals"
             covers = dict.fromkeys([self.covers] if isinstance(self.covers, str) else self.covers)
@@ -218,11 +219,11 @@ class Section:
         """Return the tables."""
         if self.tables is not None:
             return list(self.tables)
-        return [table_of(list(part.rows())) for part in self.estimates if 0 < len(part) <= LARGEST]
+        return [table_of(list(kind.rows())) for kind in self.estimates if 0 < len(kind) <= LARGEST]
 
     def meanings(self) -> list[str]:
         """Return what the figures are, each kind once."""
-        return list(dict.fromkeys(text for part in self.estimates for text in part.meanings()))
+        return list(dict.fromkeys(text for kind in self.estimates for text in kind.meanings()))
 
     def paragraphs(self) -> list[str]:
         """Return what is said below the tables: what the figures are, in one paragraph, and the notes."""
@@ -245,24 +246,24 @@ class Result:
     assumptions: tuple[str, ...] = ()
 
     @property
-    def _parts(self) -> list[Estimates]:
-        return [part for section in self.sections for part in section.estimates]
+    def _estimates(self) -> list[Estimates]:
+        return [kind for section in self.sections for kind in section.estimates]
 
     @property
     def rows(self) -> list[Row]:
         """Return all figures; kinds with more than 20,000 are left out."""
-        return [row for part in self._parts if len(part) <= LARGEST for row in part.rows()]
+        return [row for kind in self._estimates if len(kind) <= LARGEST for row in kind.rows()]
 
     @property
     def notes(self) -> list[str]:
         """Return what must be said below all tables: figures that are left out, and assumptions."""
-        left_out = [_LEFT_OUT] if any(len(part) > LARGEST for part in self._parts) else []
+        left_out = [_LEFT_OUT] if any(len(kind) > LARGEST for kind in self._estimates) else []
         return left_out + [f"Assumed: {text}." for text in self.assumptions]
 
     def meanings(self) -> list[str]:
         """Return what figures with intervals or tests are, for a paragraph on methods; without any, what all are."""
-        parts = [part for part in self._parts if part.is_inferred] or self._parts
-        return list(dict.fromkeys(text for part in parts for text in part.meanings()))
+        kinds = [kind for kind in self._estimates if kind.is_inferred] or self._estimates
+        return list(dict.fromkeys(text for kind in kinds for text in kind.meanings()))
 
     @property
     def shown(self) -> list[Section]:
@@ -274,8 +275,8 @@ class Result:
         blocks = []
         for section in self.shown:
             title = [section.title] if len(self.shown) > 1 else []
-            parts = [*map(Table.text, section.shown()), "\n".join([*section.meanings(), *section.notes])]
-            blocks += [*title, *parts] if any(parts) else []
+            texts = [*map(Table.text, section.shown()), "\n".join([*section.meanings(), *section.notes])]
+            blocks += [*title, *texts] if any(texts) else []
         return "\n\n".join(filter(None, [*blocks, "\n".join(self.notes)]))
 
     def to_markdown(self) -> str:
@@ -319,7 +320,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     quantity = shown[0].quantity if len({row.quantity for row in shown}) == 1 and all(map(_name, shown)) else ""
     level = f"{100 * shown[0].confidence:g}% interval"
     columns = {
-        "": [_title(row, quantity) for row in shown],
+        "": [_name(row) if quantity else ": ".join(filter(None, (row.quantity, _name(row)))) for row in shown],
         quantity or "estimate": [short(row.estimate) for row in shown],
         level: [interval(row.low, row.high) for row in shown],
         "noise SD": [short(row.noise_sd, 2) for row in shown],
@@ -329,29 +330,20 @@ def table_of(rows: Sequence[Row]) -> Table:
     }
     filled = {title: cells for title, cells in columns.items() if any(cells) or not title}
     cut = f"The first {len(shown)} of {len(rows):,} figures; results.csv has all." if len(rows) > len(shown) else ""
-    return Table(list(filled), [list(line) for line in zip(*filled.values(), strict=True)], cut)
-
-
-def _title(row: Row, common: str) -> str:
-    return _name(row) if common else ": ".join(filter(None, (row.quantity, _name(row))))
+    return Table(list(filled), list(map(list, zip(*filled.values(), strict=True))), cut)
 
 
 def _name(row: Row) -> str:
     return ", ".join(filter(None, (row.name, row.part, row.group)))
 
 
-def _begun(quantity: str) -> str:
+def _capitalised(quantity: str) -> str:
     """Return a quantity as the beginning of a sentence; symbols such as d stay as they are."""
     return quantity if len(quantity) < len("mean") else quantity[0].upper() + quantity[1:]
 
 
-def _column(values: ArrayLike | None, count: int) -> list[float]:
-    found: FloatArray = np.full(count, NAN) if values is None else np.ravel(np.asarray(values, dtype=np.float64))
-    return [float(value) for value in found]
-
-
-def _words(given: Words, count: int) -> list[str]:
-    return [given] * count if isinstance(given, str) else [str(word) for word in given]
+def _words(words: Words, count: int) -> list[str]:
+    return [words] * count if isinstance(words, str) else [str(word) for word in words]
 
 
 def iso_date(days: float) -> str:

@@ -12,8 +12,8 @@ import numpy as np
 from dpcape.core.arrays import FloatArray
 
 NOT_ESTIMABLE = "not estimable"
-"""What stands for an interval that is bounded on neither side."""
-# A fingerprint of an identity has 39 letters.
+"""Shown instead of an interval that is unbounded on both sides."""
+# Longest cell that stays on one line; a fingerprint of an identity has 39 characters.
 _ONE_LINE = 40
 _NUMBER = re.compile(r"^[<>~ +\-]*[\d.,]+(e[+-]?\d+)?( ?%)?$")
 _TEX = {**{mark: f"\\{mark}" for mark in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
@@ -56,22 +56,22 @@ class Table:
     def text(self) -> str:
         """Return the table in columns of plain text."""
         lines = [list(self.header), *map(list, self.rows)]
-        widths = [max(len(line[at]) for line in lines) for at in range(len(self.header))]
+        widths = [max(len(row[at]) for row in lines) for at in range(len(self.header))]
         cells = [
-            [cell.ljust(width) if at == 0 or self.are_words else cell.rjust(width) for at, cell, width in places]
-            for places in (zip(range(len(line)), line, widths, strict=True) for line in lines)
+            [cell.ljust(width) if at == 0 or self.are_words else cell.rjust(width) for at, cell, width in columns]
+            for columns in (zip(range(len(row)), row, widths, strict=True) for row in lines)
         ]
-        return "\n".join([*([self.caption] if self.caption else []), *("  ".join(line).rstrip() for line in cells)])
+        return "\n".join([*([self.caption] if self.caption else []), *("  ".join(row).rstrip() for row in cells)])
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
         lines = [self.header, ["---", *["---:"] * (len(self.header) - 1)], *self.rows]
-        table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+        table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in lines)
         return f"{self.caption}\n\n{table}" if self.caption else table
 
     def latex(self) -> str:
         """Return the table as a LaTeX tabular with rules of the package booktabs."""
-        lines = [" & ".join(map(tex, line)) + r" \\" for line in (self.header, *self.rows)]
+        lines = [" & ".join(map(tex, row)) + r" \\" for row in (self.header, *self.rows)]
         begin = rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}"
         table = [begin, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"]
         return "\n".join([*([tex(self.caption) + r"\par"] if self.caption else []), *table])
@@ -94,7 +94,7 @@ def largest_weights(values: FloatArray, names: Sequence[str], row: str, *, by_nu
     rows = []
     for at, weights in enumerate(values[:_WEIGHT_ROWS], start=1):
         order = np.argsort(-np.abs(weights), kind="stable")[:_LARGEST_WEIGHTS]
-        rows.append([str(at), ", ".join(f"{names[place]} ({weights[place]:+.3g})" for place in order)])
+        rows.append([str(at), ", ".join(f"{names[index]} ({weights[index]:+.3g})" for index in order)])
     cut = f"The first {len(rows)} of {len(values)} are shown." if len(values) > len(rows) else ""
     return Table(
         [row, f"features with the largest weights{', by number' if by_number else ''}"], rows, cut, are_words=True

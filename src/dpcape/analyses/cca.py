@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import WHOLE, Parameter
+from dpcape.analyses.parameters import n_components
 from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, OF_MEANS, WIDE_NOTE
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.scaling import CENTER, SCALE, ScalingPlan, is_centred, scaling, standardising
@@ -33,6 +33,10 @@ _NO_SCALES = InvalidParameter(
     "'private'",
     "Use center=True, and give all columns of a view the same unit.",
 )
+_TITLE, _WIDE_TITLE = "Canonical correlations", "Canonical correlations of wide views"
+_OPTIONS, _IN_BASES = ("n_components",), ("n_components", "n_x_basis", "n_y_basis")
+_WITHIN_SITES = {"center": True, "scale": None, "adjust": "site"}
+_WIDE = {"center": True, "scale": None, "maps": False}
 # A basis of one column for the first of two views of two columns, for the audit.
 _SMALL: tuple[object, ...] = (["cosines", [2], [1]], [])
 
@@ -63,21 +67,18 @@ def _schedule(p: Public) -> Steps:
         numbers = {"n_features": p.n_features, "bound": math.sqrt(p.n_views), "n_sites": p.n_participants}
         yield from _after_scaling(p, "scaled_site_centred_moments", numbers)
         return
-    if in_bases.wide is False:
+    if not in_bases.wide:
         yield from moments_of_views(p)
         return
-    if p.scale == "private":
-        yield Refusal(in_bases.wide, _NO_SCALES)
-    plan, found = ScalingPlan(True, 1.0, math.sqrt(p.n_views)), ScalingPlan(True, 1.0, 1.0)
+    yield Refusal(p.scale == "private", _NO_SCALES)
+    plan, has_radius = ScalingPlan(True, 1.0, math.sqrt(p.n_views)), True
     centred = is_centred(p.center)
     if centred:
-        found = yield from scaling(p, wanted=True, keep_units=True)
-        # Views whose radius cannot be found are divided by their bounds: they are standardised all the same.
-        plan = plan._replace(left=found.left)
-    plain = "scaled_centred_moments" if centred else "scaled_second_moment"
-    yield Release(plain, _numbers(p), plan.left, when=not in_bases.wide)
+        recentring = yield from scaling(p, wanted=True, keep_units=True)
+        # Views whose radius cannot be found are divided by their bounds, so they count as standardised too.
+        plan, has_radius = plan._replace(left=recentring.left), recentring.used
     moments = "centred_basis_moments" if centred else "basis_moments"
-    yield from map_releases(p, in_bases, plan, moments, found.used)
+    yield from map_releases(p, in_bases, plan, moments, has_radius)
 
 
 def _numbers(p: Public) -> dict[str, float | None]:
@@ -94,15 +95,7 @@ CCA = Analysis(
     records="views",
     most_views=2,
     parameters=(
-        Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            most=lambda p: min(*columns_of_views(p)),
-            words=("auto",),
-            planned=2,
-            title="Components",
-        ),
+        n_components(lambda p: min(*columns_of_views(p)), planned=2),
         CENTER,
         SCALE,
         VIEW_BASES,
@@ -113,38 +106,16 @@ CCA = Analysis(
     derived=view_basis_columns,
     schedule=_schedule,
     variants=(
-        Variant("cca", "Canonical correlations", ("n_components",), {"center": True, "scale": None}),
-        Variant(
-            "uncentred-cca",
-            "Canonical correlations, without centring",
-            ("n_components",),
-            {"center": False, "scale": None},
-        ),
-        Variant(
-            "scaled-cca",
-            "Canonical correlations, scaled privately",
-            ("n_components",),
-            {"center": True, "scale": "private"},
-        ),
-        Variant(
-            "site-adjusted-cca",
-            "Canonical correlations within sites",
-            ("n_components",),
-            {"center": True, "scale": None, "adjust": "site"},
-            note=OF_MEANS,
-        ),
-        Variant(
-            "wide-cca",
-            "Canonical correlations of wide views, in public bases",
-            ("n_components", "n_x_basis", "n_y_basis"),
-            {"center": True, "scale": None, "maps": False},
-            note=WIDE_NOTE,
-        ),
+        Variant("cca", _TITLE, _OPTIONS, {"center": True, "scale": None}),
+        Variant("uncentred-cca", f"{_TITLE}, without centring", _OPTIONS, {"center": False, "scale": None}),
+        Variant("scaled-cca", f"{_TITLE}, scaled privately", _OPTIONS, {"center": True, "scale": "private"}),
+        Variant("site-adjusted-cca", f"{_TITLE} within sites", _OPTIONS, _WITHIN_SITES, note=OF_MEANS),
+        Variant("wide-cca", f"{_WIDE_TITLE}, in public bases", _IN_BASES, _WIDE, note=WIDE_NOTE),
         Variant(
             "wide-cca-maps",
-            "Canonical correlations of wide views, with maps beyond the bases",
-            ("n_components", "n_x_basis", "n_y_basis"),
-            {"center": True, "scale": None, "maps": True},
+            f"{_WIDE_TITLE}, with maps beyond the bases",
+            _IN_BASES,
+            _WIDE | {"maps": True},
             note=WIDE_NOTE,
         ),
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, Audi
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import NUMBER, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
-from dpcape.analyses.summary import names_of
+from dpcape.analyses.summary import names_of, positions_of
 from dpcape.core.arrays import IntArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn, PublicFacts
@@ -24,8 +23,8 @@ from dpcape.statistics.table_designs import NO_SITE, design_width
 _LEAST_SHARE, _LARGEST_SHARE = 0.15, 0.6
 REACH = 1.4
 """Expected reach of a residual."""
-# What the outcomes add to the noise of the first release.
-_RIDERS = 1.12
+# Factor by which the outcomes increase the noise of the first release.
+_OUTCOME_NOISE = 1.12
 
 
 @dataclass(frozen=True)
@@ -59,38 +58,27 @@ def contrast_columns(
     facts: PublicFacts, contrast: object, outcomes: object, covariates: object, site: object
 ) -> ContrastColumns:
     """Return the columns of a contrast by position, or refuse what does not fit the table."""
-    at = _places(facts, names_of(contrast, "contrast"), "contrast")
-    if len(at) != 1 or _is_constant(facts.columns[at[0]], most=2):
-        raise InvalidParameter(
-            "contrast",
-            "name one column, a number or a category of two levels",
-            shown(contrast),
-            "Choose another column, or declare two levels.",
-        )
-    adjusted = _places(facts, names_of(covariates, "covariates"), "covariates")
-    of_site = _places(facts, names_of(site, "site"), "site")
-    if len(of_site) > 1 or any(facts.columns[place].kind != CATEGORY for place in of_site):
+    contrasted = positions_of(facts, contrast, "contrast")
+    if len(contrasted) != 1 or _is_constant(facts.columns[contrasted[0]], most=2):
+        must = "name one column, a number or a category of two levels"
+        raise InvalidParameter("contrast", must, shown(contrast), "Choose another column, or declare two levels.")
+    adjusted = positions_of(facts, covariates, "covariates")
+    of_site = positions_of(facts, site, "site")
+    if len(of_site) > 1 or any(facts.columns[at].kind != CATEGORY for at in of_site):
         raise InvalidParameter("site", "name one column with public levels", shown(site), "Declare its levels.")
-    if any(_is_constant(facts.columns[place]) for place in adjusted):
-        raise InvalidParameter(
-            "covariates",
-            "be numbers, or categories of at least two levels",
-            shown(covariates),
-            "Leave out columns with one level.",
-        )
-    used = [*at, *adjusted, *of_site]
-    named = _places(facts, names_of(outcomes, "outcomes"), "outcomes")
-    rest = [place for place, column in enumerate(facts.columns) if place not in used and column.kind != CATEGORY]
-    measured = named or rest
-    if not measured or any(facts.columns[place].kind == CATEGORY for place in measured):
-        raise InvalidParameter(
-            "outcomes", "name at least one column of numbers", shown(outcomes), "Choose columns with ranges."
-        )
+    if any(_is_constant(facts.columns[at]) for at in adjusted):
+        must = "be numbers, or categories of at least two levels"
+        raise InvalidParameter("covariates", must, shown(covariates), "Leave out columns with one level.")
+    used = [*contrasted, *adjusted, *of_site]
+    other_numbers = [at for at, column in enumerate(facts.columns) if at not in used and column.kind != CATEGORY]
+    measured = positions_of(facts, outcomes, "outcomes") or other_numbers
+    if not measured or any(facts.columns[at].kind == CATEGORY for at in measured):
+        remedy = "Choose columns with ranges."
+        raise InvalidParameter("outcomes", "name at least one column of numbers", shown(outcomes), remedy)
     if len({*used, *measured}) != len(used) + len(measured):
-        raise InvalidParameter(
-            "contrast, covariates, site and outcomes", "be different columns", "one twice", "Name each once."
-        )
-    return ContrastColumns(tuple(measured), tuple([*at, *adjusted]), of_site[0] if of_site else NO_SITE)
+        remedy = "Name each once."
+        raise InvalidParameter("contrast, covariates, site and outcomes", "be different columns", "one twice", remedy)
+    return ContrastColumns(tuple(measured), (*contrasted, *adjusted), of_site[0] if of_site else NO_SITE)
 
 
 def first_share(n_columns: float, n_sites: float, n_outcomes: float) -> float:
@@ -99,9 +87,9 @@ def first_share(n_columns: float, n_sites: float, n_outcomes: float) -> float:
     It minimises the sum of two variances: that of effects of sites which noise leaves in the residual, half a standard
     deviation each, and that of the noise of the products.
     """
-    left = _RIDERS * math.sqrt(n_columns * n_sites)
+    site_effects = _OUTCOME_NOISE * math.sqrt(n_columns * n_sites)
     noise = 2 * REACH * length_of_outcomes(n_outcomes)
-    return min(max(left / (left + noise), _LEAST_SHARE), _LARGEST_SHARE)
+    return min(max(site_effects / (site_effects + noise), _LEAST_SHARE), _LARGEST_SHARE)
 
 
 def _schedule(p: Public) -> Steps:
@@ -131,23 +119,9 @@ def _refuse(name: str, value: object, p: Public) -> None:
 
 def _refuse_outcomes(value: object, p: Public) -> None:
     if p.facts is not None and p.facts.columns and not names_of(value, "outcomes"):
-        raise InvalidParameter(
-            "outcomes",
-            "name at least one column",
-            shown(value),
-            "Write outcomes=['...'], or use MassUnivariate for all columns of numbers.",
-        )
+        remedy = "Write outcomes=['...'], or use MassUnivariate for all columns of numbers."
+        raise InvalidParameter("outcomes", "name at least one column", shown(value), remedy)
     _refuse("outcomes", value, p)
-
-
-def _places(facts: PublicFacts, names: Sequence[str], parameter: str) -> list[int]:
-    known = {column.name: at for at, column in enumerate(facts.columns)}
-    for name in names:
-        if name not in known:
-            raise InvalidParameter(
-                parameter, "name columns of the table", repr(name), f"Choose from {', '.join(known)}."
-            )
-    return [known[name] for name in names]
 
 
 def _is_constant(column: PublicColumn, *, most: int | None = None) -> bool:

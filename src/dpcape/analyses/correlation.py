@@ -27,23 +27,15 @@ def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
         if name not in known or (
             facts.columns[known[name]].kind == CATEGORY and len(facts.columns[known[name]].levels) < 2
         ):
-            raise InvalidParameter(
-                "columns",
-                "name numbers, or categories of at least two levels",
-                repr(name),
-                f"Choose from {', '.join(known)}.",
-            )
-    # A time to an event may have ended early: only who names it means that.
-    taken = {event.time for event in facts.events}
-    numbers = [at for name, at in known.items() if facts.columns[at].kind != CATEGORY and name not in taken]
+            remedy = f"Choose from {', '.join(known)}."
+            raise InvalidParameter("columns", "name numbers, or categories of at least two levels", repr(name), remedy)
+    # Times to an event may be censored, so they are correlated only if they are named.
+    censored = {event.time for event in facts.events}
+    numbers = [at for name, at in known.items() if facts.columns[at].kind != CATEGORY and name not in censored]
     chosen = [known[name] for name in names] if columns is not None else numbers
     if len(chosen) < 2:
-        raise InvalidParameter(
-            "columns",
-            "name at least two columns, or be None for a table with two of numbers",
-            shown(columns),
-            "Name others.",
-        )
+        must = "name at least two columns, or be None for a table with two of numbers"
+        raise InvalidParameter("columns", must, shown(columns), "Name others.")
     return chosen
 
 
@@ -74,12 +66,8 @@ def _refuse_columns(value: object, p: Public) -> None:
     if p.kind == TABLE:
         correlated_columns(p.facts, value)
     elif value is not None:
-        raise InvalidParameter(
-            "columns",
-            "be None for records that are not a table",
-            shown(value),
-            "Leave columns out when the records are built.",
-        )
+        remedy = "Leave columns out when the records are built."
+        raise InvalidParameter("columns", "be None for records that are not a table", shown(value), remedy)
 
 
 CORRELATION = Analysis(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
@@ -30,29 +29,20 @@ def length_of_rows(width: float) -> float:
 
 def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[int]:
     """Return the positions of the columns whose hazard ratios are estimated."""
-    places = {column.name: at for at, column in enumerate(facts.columns)}
     taken = {facts.events[event].time, facts.events[event].event}
+    usable = {
+        column.name: at
+        for at, column in enumerate(facts.columns)
+        if column.name not in taken and (column.kind != CATEGORY or len(column.levels) > 1)
+    }
     names = names_of(columns, "columns")
     if not names:
         raise InvalidParameter("columns", "name at least one column", shown(columns), "Write columns=['...'].")
     for name in names:
-        wrong = name not in places or name in taken
-        if wrong or (facts.columns[places[name]].kind == CATEGORY and len(facts.columns[places[name]].levels) < 2):
-            raise InvalidParameter(
-                "columns",
-                "name numbers, or categories of at least two levels, that are not part of the time to an event",
-                repr(name),
-                f"Choose from {', '.join(_usable(facts, taken)) or 'none'}.",
-            )
-    return [places[name] for name in names]
-
-
-def _usable(facts: PublicFacts, taken: set[str]) -> Sequence[str]:
-    return [
-        column.name
-        for column in facts.columns
-        if column.name not in taken and (column.kind != CATEGORY or len(column.levels) > 1)
-    ]
+        if name not in usable:
+            must = "name numbers, or categories of at least two levels, that are not part of the time to an event"
+            raise InvalidParameter("columns", must, repr(name), f"Choose from {', '.join(usable) or 'none'}.")
+    return [usable[name] for name in names]
 
 
 def _schedule(p: Public) -> Steps:
@@ -83,12 +73,7 @@ COX = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        Parameter("columns", OTHER, REQUIRED, refuse=_refuse_columns),
-        EVENT,
-        HORIZON,
-        CONFIDENCE,
-    ),
+    parameters=(Parameter("columns", OTHER, REQUIRED, refuse=_refuse_columns), EVENT, HORIZON, CONFIDENCE),
     facts=(Parameter("n_covariates", WHOLE, 1, 1, 1000, planned=4, title="Columns, levels counted one by one"),),
     # A plan knows how many columns there are, and not their names.
     derived=lambda parameters: {

@@ -94,7 +94,7 @@ def public_facts(facts: PublicFacts, n_records: int, n_participants: int) -> dic
     }
 
 
-# Names, and words of names, that people do not write in lower case.
+# Names, and words in names, that are not written in lower case.
 _IN_WORDS = {
     "cca": "CCA",
     "cox": "Cox regression",
@@ -276,8 +276,8 @@ class Analysis:
     def load(self) -> type:
         """Import and return the estimator class (at the coordinator)."""
         module, _, name = self.estimator.partition(":")
-        found: type = getattr(importlib.import_module(module), name)
-        return found
+        estimator: type = getattr(importlib.import_module(module), name)
+        return estimator
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter or fact of this name."""
@@ -285,54 +285,43 @@ class Analysis:
 
     def public(self, given: Mapping[str, object], facts: Mapping[str, object], **later: Callable[[], object]) -> Public:
         """Return the public numbers of a study: given parameters, defaults for the rest, facts and sizes."""
-        usual = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
-        parameters = {**usual, **given}
+        defaults = {entry.name: entry.default for entry in self.parameters if entry.default is not REQUIRED}
+        parameters = {**defaults, **given}
         derived = {} if self.derived is None else self.derived(parameters)
         return Public({**parameters, **derived, **facts}, **later)
 
     def check(self, public: Public) -> None:
         """Refuse invalid records or parameters before any charge."""
         if public.kind not in self.kinds:
-            raise InvalidParameter(
-                f"Records for {self.python}",
-                f"be {self._wanted_records}",
-                repr(public.kind),
-                f"Build them with {BUILDERS[self.records]}.",
-            )
+            must, remedy = f"be {self._wanted_records}", f"Build them with {BUILDERS[self.records]}."
+            raise InvalidParameter(f"Records for {self.python}", must, repr(public.kind), remedy)
         if public.n_views > self.most_views:
-            raise InvalidParameter(
-                f"Records for {self.python}",
-                f"be {self._wanted_records}",
-                f"{public.n_views} views",
-                f"Give it {self.most_views} of them, or use MultiCCA.",
-            )
+            must, remedy = f"be {self._wanted_records}", f"Give it {self.most_views} of them, or use MultiCCA."
+            raise InvalidParameter(f"Records for {self.python}", must, f"{public.n_views} views", remedy)
         if public.unit not in self.units:
-            raise InvalidParameter(
-                f"unit for {self.python}",
-                f"be {' or '.join(sorted(self.units))}",
-                repr(public.unit),
-                "Only JointICA protects whole subjects; for other analyses give each person one row.",
-            )
+            must = f"be {' or '.join(sorted(self.units))}"
+            remedy = "Only JointICA protects whole subjects; for other analyses give each person one row."
+            raise InvalidParameter(f"unit for {self.python}", must, repr(public.unit), remedy)
         for entry in (*self.parameters, *self.facts):
             entry.check(getattr(public, entry.name), public)
 
     def statistics(self, public: Public) -> frozenset[str]:
         """Return the names of all statistics the analysis may request; sites refuse any other."""
-        return frozenset(entry.statistic for step in self.made(public, _one) for entry in alternatives(step))
+        return frozenset(entry.statistic for step in self.releases(public, _one) for entry in alternatives(step))
 
     def shares(self, public: Public) -> tuple[float, ...]:
         """Return the shares of mu^2, one per release."""
-        return tuple(share for step in self.made(public, _one) for share in _repeated(step))
+        return tuple(share for step in self.releases(public, _one) for share in _repeated(step))
 
     def steps(self, public: Public, planner: Planner) -> list[Release | Either]:
         """Return the releases, with clip radii computed from the noise that ``planner`` returns."""
         shares = self.shares(public)
-        steps = list(self.made(public, lambda number, release: planner(shares, number, release)))
+        steps = list(self.releases(public, lambda number, release: planner(shares, number, release)))
         if tuple(share for step in steps for share in _repeated(step)) != shares:
             raise AssertionError(f"shares of {self.name} must not depend on noise")
         return steps
 
-    def made(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
+    def releases(self, public: Public, noise: Callable[[int, Release], float]) -> Iterator[Release | Either]:
         """Run the schedule on numbers: yield the releases that are made, and raise its refusals.
 
         ``noise`` returns the noise scale of a release that others depend on, given its number.
@@ -347,7 +336,7 @@ class Analysis:
             answer = None
             if isinstance(step, Refusal):
                 if step.when:
-                    raise InvalidParameter(*(str(part).format(**step.values) for part in step.error.args))
+                    raise InvalidParameter(*(str(text).format(**step.values) for text in step.error.args))
                 continue
             first = alternatives(step)[0]
             if first.when:
@@ -359,7 +348,7 @@ class Analysis:
 def stated_of(analysis: Analysis) -> tuple[str, ...]:
     """Return what a guarantee rests on because an analysis comes from another package; nothing for dpcape's own.
 
-    What rests on a part of it that comes from another package is said by its releases.
+    Assumptions about a part of it that comes from another package are listed by its releases.
     """
     if analysis.package == "dpcape" or analysis.part:
         return ()

@@ -70,7 +70,7 @@ class Asker(Protocol):
 
 
 class PublicNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the releases of an analysis follow from; ``noise`` has the scales of the first ones that feed others."""
+    """Numbers that determine the releases of an analysis; ``noise`` has the scales of the first that feed others."""
 
     given: dict[str, PlainValue]
     facts: PublicFacts
@@ -139,21 +139,23 @@ def plain_analysis(name: str, package: str, asker: Asker, part: str = "") -> Ana
         frozenset(about.kinds),
         about.records,
         (*required, *optional),
-        _asked(lambda numbers: asker.outline(name, package, numbers), names),
+        _outlined_schedule(lambda numbers: asker.outline(name, package, numbers), names),
         units=frozenset(about.units),
         package=package,
         part=part,
     )
 
 
-def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, ...]) -> Callable[[Public], Steps]:
+def _outlined_schedule(
+    outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, ...]
+) -> Callable[[Public], Steps]:
     def schedule(public: Public) -> Steps:
-        given = {name: getattr(public, name) for name in names if getattr(public, name) is not None}
+        parameters = {name: getattr(public, name) for name in names if getattr(public, name) is not None}
         noise: list[float] = []
         n_done = 0
         while True:
             numbers = PublicNumbers(
-                given=given,
+                given=parameters,
                 facts=public.facts,
                 n_records=public.n_records,
                 n_participants=public.n_participants,
@@ -161,12 +163,12 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
                 total_mu=public.total_mu,
                 noise=noise,
             )
-            found = outline(numbers)
+            outlined = outline(numbers)
             answer: float | None = None
-            for step in found.steps[n_done:]:
+            for step in outlined.steps[n_done:]:
                 answer = yield _read(step)
-            n_done = len(found.steps)
-            if found.is_complete:
+            n_done = len(outlined.steps)
+            if outlined.is_complete:
                 return
             if answer is None or n_done >= MAX_STEPS:
                 raise Failed("The releases of the analysis have no end", remedy="Report this to the package's authors.")
@@ -178,12 +180,8 @@ def _asked(outline: Callable[[PublicNumbers], PlainOutline], names: tuple[str, .
 def _read(step: list[PlainRelease]) -> Step:
     releases = [_read_release(entry) for entry in step]
     if len(releases) not in (1, 2):
-        raise InvalidParameter(
-            "A step of an analysis",
-            "be one release or two alternatives",
-            "more or fewer",
-            "Report this to the package's authors.",
-        )
+        remedy = "Report this to the package's authors."
+        raise InvalidParameter("A step of an analysis", "be one release or two alternatives", "more or fewer", remedy)
     return releases[0] if len(releases) == 1 else Either(*releases)
 
 
@@ -209,15 +207,15 @@ def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
     public = analysis.public(numbers.given, known, mu=lambda: numbers.mu, total_mu=lambda: numbers.total_mu)
     analysis.check(public)
     steps: list[list[PlainRelease]] = []
-    left = list(numbers.noise)
+    scales = list(numbers.noise)
     is_unknown = False
 
     def answered(number: int, release: Release) -> float:
         nonlocal is_unknown
-        is_unknown = not left
-        return left.pop(0) if left else 1.0
+        is_unknown = not scales
+        return scales.pop(0) if scales else 1.0
 
-    for step in analysis.made(public, answered):
+    for step in analysis.releases(public, answered):
         steps.append([_plain(entry) for entry in alternatives(step)])
         if is_unknown:
             break
@@ -227,11 +225,10 @@ def plain_outline(analysis: Analysis, numbers: PublicNumbers) -> PlainOutline:
 def _plain(release: Release) -> PlainRelease:
     extent = release.extent
     own = _is_proved(release)
-    numbers = {name: None if value is None else value for name, value in release.numbers.items()}
     return PlainRelease(
         statistic=release.statistic,
         is_own=own,
-        numbers=numbers if own else {},
+        numbers=dict(release.numbers) if own else {},
         share=float(release.share),
         times=int(release.times),
         known=str(release.known),
@@ -259,5 +256,5 @@ def plain_about(analysis: Analysis) -> PlainAnalysis:
 
 def inner_statistics(analysis: Analysis, public: Public) -> frozenset[str]:
     """Return the names of the statistics of another package that an enclosed analysis may request."""
-    steps = analysis.made(public, lambda number, release: 1.0)
+    steps = analysis.releases(public, lambda number, release: 1.0)
     return frozenset(entry.inner for step in steps for entry in alternatives(step) if entry.inner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
@@ -11,10 +12,9 @@ from dpcape.analyses.parameters import CHOICE, OTHER, WHOLE, Parameter, check_nu
 from dpcape.analyses.regression import (
     INTERCEPT,
     class_rounds,
-    count_rounds,
     linear_rounds,
     logistic_rounds,
-    ratio_rounds,
+    rate_rounds,
     wrong_labels,
 )
 from dpcape.analyses.release import Refusal, Steps
@@ -30,29 +30,24 @@ OF_CLASSES = (LOGISTIC, MULTINOMIAL)
 _ROUNDS: dict[str, Callable[[Public], Steps]] = {
     GAUSSIAN: linear_rounds,
     LOGISTIC: logistic_rounds,
-    POISSON: count_rounds,
-    GAMMA: ratio_rounds,
+    POISSON: partial(rate_rounds, statistic="count_scores"),
+    GAMMA: partial(rate_rounds, statistic="ratio_scores"),
     MULTINOMIAL: class_rounds,
 }
 
 
 def _schedule(p: Public) -> Steps:
     yield wrong_labels(p, classes=p.family in OF_CLASSES, several=p.family == MULTINOMIAL)
-    many = InvalidParameter(
-        "Labels for family='logistic'", "have two classes", "{n_classes}", "Write family='multinomial'."
-    )
+    subject = "Labels for family='logistic'"
+    many = InvalidParameter(subject, "have two classes", "{n_classes}", "Write family='multinomial'.")
     known = p.n_classes is not None
     yield Refusal(known and p.family == LOGISTIC and p.n_classes != 2, many, {"n_classes": p.n_classes})
-    few = InvalidParameter(
-        "Labels for family='multinomial'", "have three or more classes", "{n_classes}", "Write family='logistic'."
-    )
+    subject = "Labels for family='multinomial'"
+    few = InvalidParameter(subject, "have three or more classes", "{n_classes}", "Write family='logistic'.")
     yield Refusal(known and p.family == MULTINOMIAL and p.n_classes < 3, few, {"n_classes": p.n_classes})
-    counts = InvalidParameter(
-        f"The response of family={p.family!r}",
-        "have a public range that begins at 0",
-        "{low}",
-        "Build records with labelled(X, y, bound=..., response=(0, most)).",
-    )
+    must = "have a public range that begins at 0"
+    remedy = "Build records with labelled(X, y, bound=..., response=(0, most))."
+    counts = InvalidParameter(f"The response of family={p.family!r}", must, "{low}", remedy)
     low = 0.0 if p.facts is None or p.facts.response is None else p.facts.response[0]
     yield Refusal(p.family in LOGARITHMIC and low != 0, counts, {"low": low})
     level = InvalidParameter(
@@ -62,8 +57,8 @@ def _schedule(p: Public) -> Steps:
     yield from _ROUNDS[p.family](p)
 
 
-def offset_place(facts: PublicFacts, offset: str | int) -> int:
-    """Return the place of the column that is the offset, counted from 0."""
+def offset_position(facts: PublicFacts, offset: str | int) -> int:
+    """Return the position of the column that is the offset, counted from 0."""
     if not isinstance(offset, str):
         return check_whole("offset", offset, 0, facts.n_features - 1)
     if offset not in facts.feature_names:
@@ -72,46 +67,34 @@ def offset_place(facts: PublicFacts, offset: str | int) -> int:
     return facts.feature_names.index(offset)
 
 
-def offset_unit(facts: PublicFacts, place: int) -> float:
+def offset_unit(facts: PublicFacts, position: int) -> float:
     """Return the coefficient of the prepared column with which its original values enter the linear predictor."""
     if not facts.ranges:
         return 1.0
-    found = facts.ranges[place]
-    return (found.high - found.low) / (found.most - found.least)
+    public_range = facts.ranges[position]
+    return (public_range.high - public_range.low) / (public_range.most - public_range.least)
 
 
 def _refuse_offset(value: object, p: Public) -> None:
     if value is None:
         return
     if not isinstance(value, str | int) or isinstance(value, bool):
-        raise InvalidParameter(
-            "offset",
-            "be None, or name or place of a column of the features",
-            shown(value),
-            "Write for example offset='log_years'.",
-        )
+        remedy = "Write for example offset='log_years'."
+        raise InvalidParameter("offset", "be None, or name or place of a column of the features", shown(value), remedy)
     if p.family == MULTINOMIAL:
         raise InvalidParameter("offset", "be None for family='multinomial', whose classes would share it", shown(value))
-    offset_place(p.facts, value)
+    offset_position(p.facts, value)
     if p.facts.n_features < 2:
         raise InvalidParameter("offset", "leave at least one feature", "the only column", "Add a feature.")
     if p.facts.preparation and not p.facts.ranges:
-        raise InvalidParameter(
-            "offset",
-            "be one of columns that all have public ranges, or of columns that are read as they are",
-            shown(value),
-            "Give ranges for all columns.",
-        )
+        must = "be one of columns that all have public ranges, or of columns that are read as they are"
+        raise InvalidParameter("offset", must, shown(value), "Give ranges for all columns.")
 
 
 OFFSET = Parameter("offset", OTHER, None, optional=True, refuse=_refuse_offset)
 
 
-def _refuse_ridge(value: object, p: Public) -> None:
-    check_number("ridge", value, 0, math.inf)
-
-
-RIDGE = Parameter("ridge", OTHER, 0.0, refuse=_refuse_ridge)
+RIDGE = Parameter("ridge", OTHER, 0.0, refuse=lambda value, public: check_number("ridge", value, 0, math.inf))
 
 
 def _variant(family: str, labels: str, classes: int | None = None, options: tuple[str, ...] = ()) -> Variant:

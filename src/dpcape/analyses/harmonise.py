@@ -21,14 +21,13 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     known = {column.name: at for at, column in enumerate(facts.columns)}
     names = names_of(site, "site")
     if len(names) != 1 or names[0] not in known or facts.columns[known[names[0]]].kind != CATEGORY:
-        raise InvalidParameter(
-            "site", "name one column with public levels", shown(site), f"Choose from {', '.join(known)}."
-        )
+        remedy = f"Choose from {', '.join(known)}."
+        raise InvalidParameter("site", "name one column with public levels", shown(site), remedy)
     for name in names_of(columns, "columns"):
         if name not in known or facts.columns[known[name]].kind == CATEGORY:
             raise InvalidParameter("columns", "name columns of numbers", repr(name), "Choose columns with ranges.")
-    rest = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
-    chosen = [known[name] for name in names_of(columns, "columns")] or rest
+    numbers = [at for at, column in enumerate(facts.columns) if column.kind != CATEGORY]
+    chosen = [known[name] for name in names_of(columns, "columns")] or numbers
     if not chosen:
         raise InvalidParameter("columns", "name at least one column of numbers", "a table without any")
     return chosen, known[names[0]]
@@ -69,11 +68,7 @@ HARMONISE = Analysis(
     place=1,
     kinds=frozenset({"table"}),
     records="table",
-    parameters=(
-        SITE,
-        COLUMNS,
-        Parameter("scale", FLAG, True),
-    ),
+    parameters=(SITE, COLUMNS, Parameter("scale", FLAG, True)),
     facts=(Parameter("n_sites", WHOLE, 1, 1, 10_000, planned=4, title="Sites to harmonise"),),
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
     schedule=lambda p: moments_by_site(p, FIRST_SHARE),

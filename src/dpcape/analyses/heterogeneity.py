@@ -18,12 +18,8 @@ LEAST_CONFIDENCE = 0.92
 def _refuse_confidence(value: object, p: Public) -> None:
     CONFIDENCE.check(value, p)
     if isinstance(value, int | float) and value < LEAST_CONFIDENCE:
-        raise InvalidParameter(
-            "confidence",
-            f"be at least {LEAST_CONFIDENCE} for Heterogeneity, whose interval of the mean holds from there on",
-            shown(value),
-            "Raise it.",
-        )
+        must = f"be at least {LEAST_CONFIDENCE} for Heterogeneity, whose interval of the mean holds from there on"
+        raise InvalidParameter("confidence", must, shown(value), "Raise it.")
 
 
 HETEROGENEITY = Analysis(
@@ -33,11 +29,7 @@ HETEROGENEITY = Analysis(
     place=2,
     kinds=frozenset({"table"}),
     records="table",
-    parameters=(
-        SITE,
-        COLUMNS,
-        Parameter("confidence", OTHER, 0.95, refuse=_refuse_confidence),
-    ),
+    parameters=(SITE, COLUMNS, Parameter("confidence", OTHER, 0.95, refuse=_refuse_confidence)),
     facts=(Parameter("n_sites", WHOLE, 1, 1, 10_000, planned=4, title="Sites to compare"),),
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
     schedule=lambda p: moments_by_site(p, POOLED_SHARE),

@@ -22,7 +22,7 @@ _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
 # Per person: the share for PCA; then, of the rest, logarithms and covariances. The rotation gets what remains.
 PCA_SHARE, LOG_SHARE, COVARIANCE_SHARE = 0.22, 0.05, 0.10
 N_COVARIANCE_ROUNDS, N_POLISH_ROUNDS = 2, 4
-# Below this many subjects times mu per component, or above this noise in the PCA, simulated maps were not found.
+# Simulated maps were not recovered below this many subjects times mu per component, or above this noise in the PCA.
 _STRENGTH_PER_COMPONENT, _MOST_PCA_NOISE = 16.0, 0.6
 # Clip radii in units of sqrt(components), for whitened time points.
 _WHITENING_CLIP, _FOURTH_CLIP = 1.0, 0.8
@@ -83,25 +83,21 @@ def covariance_clip(n: float, n_timepoints: float, scale: float, *, residual: fl
     return 1.2 * math.sqrt(n * (n + 3) / n_timepoints + scale**2 * n * (n + 1) / 2 + residual**2)
 
 
-def _schedule(p: Public) -> Steps:
-    yield from _of_people(p) if p.unit == "subject" else _of_time_points(p)
-
-
 def _of_time_points(p: Public) -> Steps:
     n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
     in_basis = sources_in_basis(p)
     if p.maps:
-        # A plan may leave the basis open: without one there are no maps.
+        # A plan need not state the basis; without a basis there are no maps.
         yield Refusal(p.operator is not None and not in_basis.wide, _NO_MAPS)
         yield Refusal(p.solver != "moment", _NO_ROUNDS)
-    used = maps_used(p, in_basis)
-    map_part: float = 0.0 if used is False else (map_share(p, in_basis) if used else 0.0)
-    rest = 1.0 if used is False else 1 - map_part
+    has_maps = maps_used(p, in_basis)
+    of_maps = map_share(p, in_basis) if has_maps else 0.0
+    remaining = 1 - of_maps
     few = InvalidParameter("Time points", "outnumber the {n} components", "{n_records}", "Use fewer components.")
     yield Refusal(p.n_records <= n, few, {"n": n, "n_records": p.n_records})
-    pca = _RECORD_PCA * rest if reduces else 0.0
-    whitening = _RECORD_WHITENING * rest if reduces else _RECORD_WHITENING_ALONE
+    pca = _RECORD_PCA * remaining if reduces else 0.0
+    whitening = _RECORD_WHITENING * remaining if reduces else _RECORD_WHITENING_ALONE
     first = pca if reduces else whitening
     plain = p.n_basis is None and reduces
     yield Release(
@@ -119,16 +115,16 @@ def _of_time_points(p: Public) -> Steps:
     if p.solver == "infomax":
         clip, bias_clip = infomax_clips(n)
         scores = {"n_features": p.n_features, "n_components": n, "clip": clip, "bias_clip": bias_clip}
-        yield Release("infomax_scores", scores, (rest - pca - whitening) / p.n_iter, p.n_iter)
+        yield Release("infomax_scores", scores, (remaining - pca - whitening) / p.n_iter, p.n_iter)
     else:
         fourth = {"n_features": p.n_features, "n_components": n, "clip": fourth_clip(n)}
-        yield Release("fourth_moment", fourth, (rest - pca - whitening) / 1)
-    if used is not False:
-        yield Release("residual_maps", {"n_features": p.n_features, "n_components": n}, map_part, when=used)
+        yield Release("fourth_moment", fourth, remaining - pca - whitening)
+    if has_maps:
+        yield Release("residual_maps", {"n_features": p.n_features, "n_components": n}, of_maps)
 
 
 def sources_in_basis(p: Public) -> InBasis:
-    """Return what a public basis with more columns than components makes of the columns of time points."""
+    """Return the numbers of columns of time points in a public basis that has more columns than components."""
     columns = p.n_basis if p.n_basis is not None else p.n_features
     return InBasis(p.n_basis is not None and columns > p.n_components, columns, p.n_features, 1, SOURCE_MAPS)
 
@@ -136,36 +132,37 @@ def sources_in_basis(p: Public) -> InBasis:
 def _of_people(p: Public) -> Steps:
     n, columns = p.n_components, (p.n_basis if p.n_basis is not None else p.n_features)
     reduces = columns > n
-    left = 1 - PCA_SHARE if reduces else 1.0
-    alone = InvalidParameter(
-        "unit='subject'", "have at least 2 subjects", "1", "Add subjects, or protect time points with unit='record'."
-    )
+    after_pca = 1 - PCA_SHARE if reduces else 1.0
+    remedy = "Add subjects, or protect time points with unit='record'."
+    alone = InvalidParameter("unit='subject'", "have at least 2 subjects", "1", remedy)
     yield Refusal(p.n_records < 2, alone)
     if p.maps:
         yield Refusal(True, _NO_PEOPLE)
     yield Release("subject_projector", {"n_columns": columns, "n_components": n}, PCA_SHARE, when=reduces)
-    noise = yield Release("subject_log_covariance", {"n_components": n, "clip": LOG_CLIP}, LOG_SHARE * left, feeds=True)
-    share = COVARIANCE_SHARE / N_COVARIANCE_ROUNDS * left
+    noise = yield Release(
+        "subject_log_covariance", {"n_components": n, "clip": LOG_CLIP}, LOG_SHARE * after_pca, feeds=True
+    )
+    share = COVARIANCE_SHARE / N_COVARIANCE_ROUNDS * after_pca
     for number in range(N_COVARIANCE_ROUNDS):
         clip = covariance_clip(n, p.n_timepoints, noise, residual=0.0 if number else LEFT_BY_LOGS)
         more = number + 1 < N_COVARIANCE_ROUNDS
         noise = yield Release("subject_covariance", {"n_components": n, "clip": clip}, share, feeds=more)
-    rest = 1 - LOG_SHARE - COVARIANCE_SHARE
+    rotation = 1 - LOG_SHARE - COVARIANCE_SHARE
     if p.solver == "infomax":
         gradient = {"n_components": n, "clip": subject_infomax_clip(n, p.n_timepoints)}
-        yield Release("subject_infomax", gradient, rest / p.n_iter * left, p.n_iter)
+        yield Release("subject_infomax", gradient, rotation / p.n_iter * after_pca, p.n_iter)
         return
     polishes = p.kurtosis == "positive"
-    tensor = _tensor_share(p, left) if polishes else rest
-    yield Release("subject_tensor", {"n_components": n}, tensor * left)
+    tensor = _tensor_share(p, after_pca) if polishes else rotation
+    yield Release("subject_tensor", {"n_components": n}, tensor * after_pca)
     if polishes:
-        share = (rest - tensor) / N_POLISH_ROUNDS * left
+        share = (rotation - tensor) / N_POLISH_ROUNDS * after_pca
         yield Release("subject_polish", {"n_components": n}, share, N_POLISH_ROUNDS)
 
 
-def _tensor_share(p: Public, left: float) -> float:
+def _tensor_share(p: Public, after_pca: float) -> float:
     """Return the tensor's share: smaller where there is less noise, because refinement then gains more."""
-    strength = p.n_records * p.mu * math.sqrt(left)
+    strength = p.n_records * p.mu * math.sqrt(after_pca)
     return 0.60 if strength < 330 else (0.50 if strength < 600 else 0.35)
 
 
@@ -186,11 +183,11 @@ def least_subjects(p: Public) -> int:
     return math.ceil(least)
 
 
-def _derived(given: Mapping[str, object]) -> dict[str, object]:
+def _derived(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the number of columns of the public basis, and whether it is applied as an operator; None in a plan."""
-    if "n_basis" in given:
+    if "n_basis" in parameters:
         return {"operator": None}
-    basis = given.get("basis")
+    basis = parameters.get("basis")
     if is_operator(basis):
         try:
             return {"n_basis": as_basis(basis).n_columns, "operator": True}
@@ -203,8 +200,8 @@ def _derived(given: Mapping[str, object]) -> dict[str, object]:
 
 def is_operator(basis: object) -> bool:
     """Return whether a public basis is given as an operator, and not as a matrix of columns."""
-    listed = isinstance(basis, list | tuple) and len(basis) > 0 and isinstance(basis[0], str)
-    return isinstance(basis, Basis) or listed
+    is_list = isinstance(basis, list | tuple) and len(basis) > 0 and isinstance(basis[0], str)
+    return isinstance(basis, Basis) or is_list
 
 
 def as_numbers(basis: object) -> FloatArray:
@@ -215,28 +212,21 @@ def as_numbers(basis: object) -> FloatArray:
         return np.full((), np.nan)
 
 
-def _refuse_basis(given: object, p: Public) -> None:
-    if given is None:
+def _refuse_basis(value: object, p: Public) -> None:
+    if value is None:
         return
-    if is_operator(given):
-        found = as_basis(given)
-        if found.n_features != p.n_features or found.n_columns < p.n_components:
-            raise InvalidParameter(
-                "basis",
-                f"have {p.n_features} rows (voxels) and at least {p.n_components} columns",
-                f"{found.n_features} and {found.n_columns}",
-                "Use a basis of the voxels of the mask.",
-            )
+    if is_operator(value):
+        operator = as_basis(value)
+        if operator.n_features != p.n_features or operator.n_columns < p.n_components:
+            must = f"have {p.n_features} rows (voxels) and at least {p.n_components} columns"
+            remedy = "Use a basis of the voxels of the mask."
+            raise InvalidParameter("basis", must, f"{operator.n_features} and {operator.n_columns}", remedy)
         return
-    basis = as_numbers(given)
+    basis = as_numbers(value)
     fits = basis.ndim == 2 and basis.shape[0] == p.n_features and basis.shape[1] >= p.n_components
     if not fits or not np.isfinite(basis).all():
-        raise InvalidParameter(
-            "basis",
-            f"be finite, with {p.n_features} rows (voxels) and at least {p.n_components} columns",
-            f"shape {basis.shape}",
-            "Use a basis of the voxels of the mask.",
-        )
+        must = f"be finite, with {p.n_features} rows (voxels) and at least {p.n_components} columns"
+        raise InvalidParameter("basis", must, f"shape {basis.shape}", "Use a basis of the voxels of the mask.")
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() > 1e-8:
         raise InvalidParameter(
             "basis", "have orthonormal columns", "columns that are not", "Use numpy.linalg.qr(basis)[0]."
@@ -288,7 +278,7 @@ JOINT_ICA = Analysis(
         ),
     ),
     derived=_derived,
-    schedule=_schedule,
+    schedule=lambda p: _of_people(p) if p.unit == "subject" else _of_time_points(p),
     variants=(
         Variant("joint-ica", "Joint ICA, per time point", _TIME_POINT, {"solver": "moment"}, note=_NOTE),
         Variant(

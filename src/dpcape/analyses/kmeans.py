@@ -50,12 +50,12 @@ def _schedule(p: Public) -> Steps:
     yield Release("reduced_cluster_sums", many, share, first, known=RELATIVE, when=few)
     more = few and p.n_iter > first
     yield Release("reduced_cluster_sums", own, share, p.n_iter - first, known=RELATIVE, when=more)
-    whole = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
-    # Columns that are standardised need a matrix, which the statistic in few coordinates has.
+    all_columns = {"n_features": p.n_features, "n_columns": p.n_features, "n_clusters": p.n_clusters, "clip": 1.0}
+    # Standardising columns takes a matrix, which the statistic in few coordinates accepts.
     standardised = few and scaling_used(p)
     last = plan.left * _LAST_SHARE
-    yield Release("reduced_cluster_sums", whole, last, known=RELATIVE, when=standardised)
-    yield Release("recentred_cluster_sums", whole, last, known=RELATIVE, when=few and not standardised)
+    yield Release("reduced_cluster_sums", all_columns, last, known=RELATIVE, when=standardised)
+    yield Release("recentred_cluster_sums", all_columns, last, known=RELATIVE, when=few and not standardised)
     numbers = {"n_features": p.n_features, "bound": plan.bound, "n_clusters": p.n_clusters}
     yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), not few)
 
@@ -70,12 +70,8 @@ def _refuse_start(init: object, p: Public) -> None:
         centres = np.full((), np.nan)
     shape = (p.n_clusters, p.n_features)
     if centres.shape != shape or not np.isfinite(centres).all():
-        raise InvalidParameter(
-            "init",
-            f"be {SPREAD!r} or finite numbers of shape {shape}",
-            f"shape {centres.shape}",
-            "Pass one row per cluster.",
-        )
+        must = f"be {SPREAD!r} or finite numbers of shape {shape}"
+        raise InvalidParameter("init", must, f"shape {centres.shape}", "Pass one row per cluster.")
 
 
 def _refuse_scale(scale: object, p: Public) -> None:

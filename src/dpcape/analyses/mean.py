@@ -15,13 +15,11 @@ CONFIDENCE = Parameter("confidence", OTHER, 0.95, refuse=lambda value, public: c
 def _refuse_recentre(value: object, p: Public) -> None:
     check_flag("recentre", value)
     if value and p.clip is not None:
-        raise InvalidParameter(
-            "recentre", "be False where clip is given, because it finds a length of its own", "True", "Leave one out."
-        )
+        must = "be False where clip is given, because it finds a length of its own"
+        raise InvalidParameter("recentre", must, "True", "Leave one out.")
     if value and p.kind == "views":
-        raise InvalidParameter(
-            "recentre", "be False for views, whose relative units it would change", "True", "Choose bounds."
-        )
+        remedy = "Choose bounds."
+        raise InvalidParameter("recentre", "be False for views, whose relative units it would change", "True", remedy)
 
 
 def _schedule(p: Public) -> Steps:

@@ -26,7 +26,7 @@ _OPTIONS = ("n_components", "noise_variance")
 # as were the clip and the weight of the counts, both in typical lengths of a component's noise.
 _STEPS_SHARE, _N_STEPS = 0.5, 2
 _STEP_CLIP, _COUNT_WEIGHT = 1.2, 0.3
-# Beyond this noise of a mean, as a share of the bound, steps made some results worse, and from 0.14 on their average.
+# Above this noise of a mean, as a share of the bound, steps made some results worse; above 0.14, the average result.
 _MOST_NOISE = 0.12
 
 
@@ -46,11 +46,11 @@ def _schedule(p: Public) -> Steps:
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
-    whole = Release("third_moment", numbers, moments * (1 - share))
-    # In coordinates of unit length and without the correction: relative to the largest contribution.
+    full = Release("third_moment", numbers, moments * (1 - share))
+    # Coordinates have unit length and no correction is made: scales are relative to the largest contribution.
     few = {"n_features": p.n_features, "n_components": p.n_components, "clip": 1.0}
     whitened = Release("whitened_third_moment", few, moments * (1 - share), known=RELATIVE)
-    yield chosen_design(p.design, whole, whitened)
+    yield chosen_design(p.design, full, whitened)
     step = {
         "n_features": p.n_features,
         "bound": p.bound,
@@ -92,13 +92,7 @@ MIXTURE_MODEL = Analysis(
     records="rows",
     parameters=(
         Parameter("n_components", WHOLE, least=1, most=lambda p: p.n_features, planned=5, title="Components"),
-        Parameter(
-            "noise_variance",
-            NUMBER,
-            planned=0.01,
-            title="Noise variance",
-            refuse=_refuse_variance,
-        ),
+        Parameter("noise_variance", NUMBER, planned=0.01, title="Noise variance", refuse=_refuse_variance),
         DESIGN,
         SECOND_MOMENT_SHARE,
         Parameter("clip_factor", OTHER, 1.7, refuse=_refuse_clip_factor),

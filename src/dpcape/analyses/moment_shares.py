@@ -25,9 +25,8 @@ def _refuse_share(share: object, public: Public) -> None:
     if isinstance(share, str) and share == "auto":
         return
     if not is_number(share) or not 0.01 <= float(share) <= 0.99:
-        raise InvalidParameter(
-            "second_moment_share", "be 'auto' or a number from 0.01 to 0.99", shown(share), "The papers use 0.5."
-        )
+        remedy = "The papers use 0.5."
+        raise InvalidParameter("second_moment_share", "be 'auto' or a number from 0.01 to 0.99", shown(share), remedy)
 
 
 SECOND_MOMENT_SHARE = Parameter("second_moment_share", OTHER, "auto", refuse=_refuse_share)
@@ -45,6 +44,6 @@ def second_moment_share(share: float | str, *, n_features: float, n_components: 
     return 0.45 if columns_each < 4 else (0.6 if columns_each < 20 else 0.75)
 
 
-def chosen_design(design: str, whole: Release, whitened: Release) -> Release | Either:
+def chosen_design(design: str, full: Release, whitened: Release) -> Release | Either:
     """Return the release of the third moment; with "auto", both of which an earlier result chooses one."""
-    return {"full": whole, "whitened": whitened}.get(design) or Either(whitened, whole)
+    return {"full": full, "whitened": whitened}.get(design) or Either(whitened, full)

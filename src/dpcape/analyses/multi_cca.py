@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpcape.analyses.cca import moments_of_views
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Variant
-from dpcape.analyses.parameters import WHOLE, Parameter
+from dpcape.analyses.parameters import n_components
 from dpcape.analyses.pca import ANALYZE_GAUSS
 from dpcape.analyses.scaling import CENTER, SCALE
 
@@ -12,6 +12,7 @@ _REASON = (
     "one second moment of V views divided by their bounds, sensitivity sqrt(2) V / N; if centred or scaled, mean, "
     "scale and radius first, then mean and moment of the standardised views jointly"
 )
+_TITLE, _OPTIONS = "Canonical correlations of several views", ("n_components",)
 
 MULTI_CCA = Analysis(
     name="multi_cca",
@@ -21,39 +22,16 @@ MULTI_CCA = Analysis(
     kinds=frozenset({"views"}),
     records="views",
     parameters=(
-        Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            # What the other views can share with the widest; for two views the columns of the narrower.
-            most=lambda p: p.n_features - p.widest,
-            words=("auto",),
-            planned=2,
-            title="Components",
-        ),
+        # What the other views can share with the widest; for two views the columns of the narrower.
+        n_components(lambda p: p.n_features - p.widest, planned=2),
         CENTER,
         SCALE,
     ),
     schedule=moments_of_views,
     variants=(
-        Variant(
-            "multi-cca",
-            "Canonical correlations of several views",
-            ("n_components",),
-            {"center": True, "scale": None},
-        ),
-        Variant(
-            "uncentred-multi-cca",
-            "Canonical correlations of several views, without centring",
-            ("n_components",),
-            {"center": False, "scale": None},
-        ),
-        Variant(
-            "scaled-multi-cca",
-            "Canonical correlations of several views, scaled privately",
-            ("n_components",),
-            {"center": True, "scale": "private"},
-        ),
+        Variant("multi-cca", _TITLE, _OPTIONS, {"center": True, "scale": None}),
+        Variant("uncentred-multi-cca", f"{_TITLE}, without centring", _OPTIONS, {"center": False, "scale": None}),
+        Variant("scaled-multi-cca", f"{_TITLE}, scaled privately", _OPTIONS, {"center": True, "scale": "private"}),
     ),
     measure="correlation_of_noise",
     audit=(

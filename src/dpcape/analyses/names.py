@@ -28,7 +28,5 @@ IN_STUDIES = {
 }
 """Analyses that a study may name -> module:attribute."""
 
-IN_ONE_PROCESS = {
-    "private_factor_model": "dpcape.analyses.private_factor_model:PRIVATE_FACTOR_MODEL",
-}
+IN_ONE_PROCESS = {"private_factor_model": "dpcape.analyses.private_factor_model:PRIVATE_FACTOR_MODEL"}
 """Analyses that run on one machine only."""

@@ -23,14 +23,16 @@ from dpcape.statistics.feature_maps import feature_map, n_inputs, own_maps
 from dpcape.statistics.gradients import MOST_LAYERS, MOST_UNITS, n_weights
 
 
+def without_classes(p: Public) -> Refusal:
+    """Return a refusal of records that are not labelled with classes."""
+    remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+    got = f"{p.kind!r} without classes"
+    error = InvalidParameter("Records for a classifier", "be labelled with classes", got, remedy)
+    return Refusal(p.n_classes is None, error)
+
+
 def _schedule(p: Public) -> Steps:
-    text = InvalidParameter(
-        "Records for a classifier",
-        "be labelled with classes",
-        f"{p.kind!r} without classes",
-        "Build them with labelled(X, y, bound=..., classes=[...]).",
-    )
-    yield Refusal(p.n_classes is None, text)
+    yield without_classes(p)
     inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
     outputs = 1 if p.n_classes == 2 else p.n_classes
     rests_on = "" if p.features is None else feature_map(p.features).assumption
@@ -59,12 +61,8 @@ def _refuse_hidden(value: object, p: Public) -> None:
         check_whole("n_hidden", value, 0, MOST_UNITS)
         return
     if not 1 <= len(value) <= MOST_LAYERS:
-        raise InvalidParameter(
-            "n_hidden",
-            f"be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer",
-            shown(value),
-            "Write for example 20, or (40, 20).",
-        )
+        must = f"be a whole number, or from 1 to {MOST_LAYERS} of them, one per hidden layer"
+        raise InvalidParameter("n_hidden", must, shown(value), "Write for example 20, or (40, 20).")
     for width in value:
         check_whole("Each entry of n_hidden", width, 1, MOST_UNITS)
 
@@ -79,9 +77,8 @@ def _refuse_features(value: object, p: Public) -> None:
     if value is None:
         return
     if not isinstance(value, str) or not value:
-        raise InvalidParameter(
-            "features", "be None or the name of a feature map", shown(value), "Write for example 'hog'."
-        )
+        remedy = "Write for example 'hog'."
+        raise InvalidParameter("features", "be None or the name of a feature map", shown(value), remedy)
     n_inputs(value, p.n_features)
 
 
@@ -119,7 +116,7 @@ NETWORK_CLASSIFIER = Analysis(
     measure="noise_of_gradients",
     audit=(
         AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
-        # A clip that gradients of a few rounds reach: a longer one leaves part of the sensitivity unused.
+        # A clip that gradients reach within a few rounds; a longer one would leave part of the sensitivity unused.
         AuditCase("deep-classifier", {"n_hidden": [3, 2], "n_iter": 3, "clip": 0.4}, "two_classes", 3),
         AuditCase("linear-classifier", {"n_hidden": 0, "n_iter": 3, "clip": 0.4}, "two_classes", 3),
     ),

@@ -68,11 +68,8 @@ def check_seed(value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < 2**32:
-        raise InvalidParameter(
-            "random_state",
-            f"be a whole number from 0 to {2**32 - 1}, or None for a new start each time",
-            shown(value),
-        )
+        must = f"be a whole number from 0 to {2**32 - 1}, or None for a new start each time"
+        raise InvalidParameter("random_state", must, shown(value))
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -185,6 +182,11 @@ class Parameter:
             return
         else:
             _CHECKS[self.kind](self, value, public)
+
+
+def n_components(most: End, planned: int) -> Parameter:
+    """Return the parameter for the number of components, at most ``most`` and in plans ``planned``, or "auto"."""
+    return Parameter("n_components", WHOLE, least=1, most=most, words=("auto",), planned=planned, title="Components")
 
 
 def _check_whole(parameter: Parameter, value: object, public: Public) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
-from dpcape.analyses.parameters import CHOICE, WHOLE, Parameter
+from dpcape.analyses.parameters import CHOICE, Parameter, n_components
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import CENTER, CLIP, clipping, is_centred, only, scaled_release, scaling
 from dpcape.analyses.wide import (
@@ -41,6 +41,9 @@ ADJUSTED = InvalidParameter(
 )
 """Why means of sites are not subtracted in a basis."""
 WIDE_NOTE = "The expected error is about what the basis contains; what it leaves out is not part of it."
+_TITLE, _WIDE_TITLE = "Principal components", "Principal components of wide rows"
+_OPTIONS, _IN_BASIS = ("n_components",), ("n_components", "n_basis")
+_WIDE = {"center": True, "maps": False}
 # A basis of one of three columns, for the audit.
 _SMALL = ["cosines", [3], [1]]
 
@@ -53,19 +56,19 @@ def _schedule(p: Public) -> Steps:
     if centred or adjusted:
         yield Refusal(p.clip is not None, _ALREADY)
         # Two views would be divided by a radius each, which changes their relative units.
-        asked = p.kind != "views"
-        plan = yield from scaling(p, wanted=asked, keep_units=True)
+        wants_radius = p.kind != "views"
+        plan = yield from scaling(p, wanted=wants_radius, keep_units=True)
     else:
-        asked = p.clip is not None
+        wants_radius = p.clip is not None
         plan = yield from clipping(p)
-    whole = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
+    numbers = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
     plain = "centred_moments" if centred else "second_moment"
     if adjusted:
         plain = "site_centred_moments"
-        whole = {"n_features": p.n_features, "bound": plan.bound, "n_sites": p.n_participants}
-    yield from only(scaled_release(plan, plain, whole), not in_basis.wide)
+        numbers = {"n_features": p.n_features, "bound": plan.bound, "n_sites": p.n_participants}
+    yield from only(scaled_release(plan, plain, numbers), not in_basis.wide)
     moments = "centred_basis_moments" if centred else "basis_moments"
-    yield from map_releases(p, in_basis, plan, moments, plan.used if asked else True)
+    yield from map_releases(p, in_basis, plan, moments, plan.used if wants_radius else True)
 
 
 PCA = Analysis(
@@ -76,15 +79,7 @@ PCA = Analysis(
     kinds=frozenset({"rows", "labelled", "views", "subjects"}),
     records="rows",
     parameters=(
-        Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            most=columns_of,
-            words=("auto",),
-            planned=5,
-            title="Components",
-        ),
+        n_components(columns_of, planned=5),
         CENTER,
         CLIP,
         BASIS,
@@ -95,27 +90,17 @@ PCA = Analysis(
     derived=basis_columns,
     schedule=_schedule,
     variants=(
-        Variant("pca", "Principal components", ("n_components",), {"center": True}),
-        Variant("uncentred-pca", "Principal components, without centring", ("n_components",), {"center": False}),
+        Variant("pca", _TITLE, _OPTIONS, {"center": True}),
+        Variant("uncentred-pca", f"{_TITLE}, without centring", _OPTIONS, {"center": False}),
         Variant(
-            "site-adjusted-pca",
-            "Principal components within sites",
-            ("n_components",),
-            {"center": True, "adjust": "site"},
-            note=OF_MEANS,
+            "site-adjusted-pca", f"{_TITLE} within sites", _OPTIONS, {"center": True, "adjust": "site"}, note=OF_MEANS
         ),
-        Variant(
-            "wide-pca",
-            "Principal components of wide rows, in a public basis",
-            ("n_components", "n_basis"),
-            {"center": True, "maps": False},
-            note=WIDE_NOTE,
-        ),
+        Variant("wide-pca", f"{_WIDE_TITLE}, in a public basis", _IN_BASIS, _WIDE, note=WIDE_NOTE),
         Variant(
             "wide-pca-maps",
-            "Principal components of wide rows, with maps beyond the basis",
-            ("n_components", "n_basis"),
-            {"center": True, "maps": True},
+            f"{_WIDE_TITLE}, with maps beyond the basis",
+            _IN_BASIS,
+            _WIDE | {"maps": True},
             note=WIDE_NOTE,
         ),
     ),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dpcape.analyses.cca import moments_of_views
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Variant
-from dpcape.analyses.parameters import WHOLE, Parameter
+from dpcape.analyses.parameters import n_components
 from dpcape.analyses.pca import ANALYZE_GAUSS
 from dpcape.analyses.scaling import CENTER, SCALE
+
+_TITLE, _OPTIONS = "Partial least squares", ("n_components",)
 
 PLS = Analysis(
     name="pls",
@@ -17,27 +19,14 @@ PLS = Analysis(
     records="views",
     most_views=2,
     parameters=(
-        Parameter(
-            "n_components",
-            WHOLE,
-            least=1,
-            most=lambda p: p.narrowest,
-            words=("auto",),
-            planned=2,
-            title="Components",
-        ),
+        n_components(lambda p: p.narrowest, planned=2),
         CENTER,
         SCALE,
     ),
     schedule=moments_of_views,
     variants=(
-        Variant("pls", "Partial least squares", ("n_components",), {"center": True, "scale": None}),
-        Variant(
-            "scaled-pls",
-            "Partial least squares, scaled privately",
-            ("n_components",),
-            {"center": True, "scale": "private"},
-        ),
+        Variant("pls", _TITLE, _OPTIONS, {"center": True, "scale": None}),
+        Variant("scaled-pls", f"{_TITLE}, scaled privately", _OPTIONS, {"center": True, "scale": "private"}),
     ),
     measure="covariance_of_noise",
     audit=(

@@ -21,12 +21,8 @@ def _schedule(p: Public) -> Steps:
     if p.facts is None:
         # The planner page supports only the Poisson loss, with a numerical kernel of its own (measures.js).
         numbers = p.poisson_numbers
-        text = InvalidParameter(
-            "The loss",
-            f"have between 1 and {LARGEST_SIZE} coefficients",
-            "{size}",
-            "Use fewer features or a smaller degree.",
-        )
+        remedy = "Use fewer features or a smaller degree."
+        text = InvalidParameter("The loss", f"have between 1 and {LARGEST_SIZE} coefficients", "{size}", remedy)
         yield Refusal(numbers["size"] > LARGEST_SIZE, text, {"size": numbers["size"]})
         yield Release("polynomial_coefficients", {**numbers, "n_features": p.n_features, "degree": 4})
         return

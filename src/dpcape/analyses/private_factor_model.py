@@ -13,19 +13,11 @@ LARGEST_WIDTH = 1000
 
 
 def _schedule(p: Public) -> Steps:
-    wide = InvalidParameter(
-        "A private second moment",
-        "have at most {most} features",
-        "{n_features}",
-        "Reduce them first by a public method, such as averaging over the regions of an atlas.",
-    )
+    remedy = "Reduce them first by a public method, such as averaging over the regions of an atlas."
+    wide = InvalidParameter("A private second moment", "have at most {most} features", "{n_features}", remedy)
     yield Refusal(p.n_features > LARGEST_WIDTH, wide, {"most": LARGEST_WIDTH, "n_features": p.n_features})
-    few = InvalidParameter(
-        "Records",
-        "number more than twice the features",
-        "{n_records} records and {n_features} features",
-        "Reduce the features first by a public method.",
-    )
+    must, remedy = "number more than twice the features", "Reduce the features first by a public method."
+    few = InvalidParameter("Records", must, "{n_records} records and {n_features} features", remedy)
     numbers = {"n_records": p.n_records, "n_features": p.n_features}
     yield Refusal(p.n_records <= 2 * p.n_features, few, numbers)
     yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single})

@@ -41,7 +41,7 @@ def own_analyses() -> Mapping[str, Analysis]:
 @cache
 def code_groups() -> tuple[str, ...]:
     """Return the groups of entry points under which packages declare code: analyses, and what their parameters name."""
-    named = [entry.code.group for found in own_analyses().values() for entry in found.parameters if entry.code]
+    named = [entry.code.group for analysis in own_analyses().values() for entry in analysis.parameters if entry.code]
     return (GROUP, *sorted(set(named)))
 
 
@@ -57,25 +57,26 @@ def analyses(packages: Container[str] = NO_PACKAGE) -> Mapping[str, Analysis]:
 
 def points(packages: Container[str]) -> dict[str, EntryPoint]:
     """Return the analyses that other packages declare, by name, without loading any code."""
-    found = {point.name: point for point in _declared(GROUP) if package_of(point) in packages}
-    return {name: point for name, point in found.items() if name not in own_analyses()}
+    own = own_analyses()
+    return {point.name: point for point in _declared(GROUP) if package_of(point) in packages and point.name not in own}
 
 
 def _declared(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, without loading any code."""
-    return _read(group, tuple((place, _changed(place)) for place in sys.path))
+    return _read(group, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
-def _changed(place: str) -> int:
+def _changed(folder: str) -> int:
     try:
-        return os.stat(place or ".").st_mtime_ns
+        return os.stat(folder or ".").st_mtime_ns
     except OSError:
         return 0
 
 
-# Every installed distribution is read, and a run asks dozens of times. To install or remove one changes its folder.
+# Cached, because this reads every installed distribution and a run needs it dozens of times. Installing or removing a
+# distribution changes the modification time of its folder, and so the key of the cache.
 @lru_cache(maxsize=8)
-def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+def _read(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
 
 
@@ -89,8 +90,8 @@ def analysis_named(name: str, packages: Container[str] = NO_PACKAGE) -> Analysis
 
 def declared_code(packages: Container[str]) -> list[EntryPoint]:
     """Return everything that packages declare, analyses and what parameters may name, without loading any code."""
-    parts = [point for group in code_groups()[1:] for point in _declared(group)]
-    return [*points(packages).values(), *(point for point in parts if package_of(point) in packages)]
+    named = [point for group in code_groups()[1:] for point in _declared(group)]
+    return [*points(packages).values(), *(point for point in named if package_of(point) in packages)]
 
 
 def needed_code(head: Mapping[str, object], packages: Container[str]) -> EntryPoint | None:
@@ -107,12 +108,12 @@ def needed_code(head: Mapping[str, object], packages: Container[str]) -> EntryPo
     """
     name = str(head.get("analysis", ""))
     own = own_analyses().get(name)
-    wanted = [(GROUP, name)] if own is None else list(_named_parts(own, head))
-    found = [point for group, value in wanted for point in _declared(group) if point.name == value]
-    return next((point for point in found if package_of(point) in packages), found[0] if found else None)
+    wanted = [(GROUP, name)] if own is None else list(_named_code(own, head))
+    matches = [point for group, value in wanted for point in _declared(group) if point.name == value]
+    return next((point for point in matches if package_of(point) in packages), matches[0] if matches else None)
 
 
-def _named_parts(analysis: Analysis, head: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _named_code(analysis: Analysis, head: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield group and name of code that parameters of an analysis name; dpcape's own is left out."""
     for entry in analysis.parameters:
         value = head.get(entry.name)
@@ -123,8 +124,8 @@ def _named_parts(analysis: Analysis, head: Mapping[str, object]) -> Iterator[tup
 @cache
 def variants() -> Mapping[str, tuple[Analysis, Variant]]:
     """Return the variants that can be planned from public numbers, by name, ordered by group."""
-    found = [(entry, variant) for entry in own_analyses().values() for variant in entry.variants]
-    return {variant.name: (entry, variant) for entry, variant in sorted(found, key=_place)}
+    pairs = [(entry, variant) for entry in own_analyses().values() for variant in entry.variants]
+    return {variant.name: (entry, variant) for entry, variant in sorted(pairs, key=_order)}
 
 
 def package_of(point: EntryPoint) -> str:
@@ -137,17 +138,13 @@ def loaded(point: EntryPoint, name: str) -> Analysis:
 
     The analysis is conditional, whatever the package declares.
     """
-    found = point.load()
+    code = point.load()
     if point.group != GROUP:
         return dataclasses.replace(own_analyses()[name], law="", package=package_of(point), part=part_of(point))
-    if not isinstance(found, Analysis):
-        raise InvalidParameter(
-            f"The entry point {point.name!r} of {package_of(point)}",
-            "be an Analysis",
-            type(found).__name__,
-            "Report this to the package's authors.",
-        )
-    return dataclasses.replace(found, name=point.name, law="", package=package_of(point))
+    if not isinstance(code, Analysis):
+        subject = f"The entry point {point.name!r} of {package_of(point)}"
+        raise InvalidParameter(subject, "be an Analysis", type(code).__name__, "Report this to the package's authors.")
+    return dataclasses.replace(code, name=point.name, law="", package=package_of(point))
 
 
 def part_of(point: EntryPoint) -> str:
@@ -155,7 +152,7 @@ def part_of(point: EntryPoint) -> str:
     return "" if point.group == GROUP else f"{point.group.partition('.')[2]}: {point.name}"
 
 
-def _place(entry: tuple[Analysis, Variant]) -> tuple[int, int, str]:
+def _order(entry: tuple[Analysis, Variant]) -> tuple[int, int, str]:
     analysis = entry[0]
     group = GROUPS.index(analysis.group) if analysis.group in GROUPS else len(GROUPS)
     return group, analysis.place, analysis.name

@@ -66,12 +66,8 @@ def logistic_unit(noise: float) -> float:
 def _refuse_ridge(value: object, p: Public) -> None:
     ridge = check_number("ridge", value, 0, math.inf)
     if ridge > 0 and p.purpose == INFERENCE:
-        raise InvalidParameter(
-            "ridge",
-            "be 0 for purpose='inference', whose coefficients are not shrunken",
-            shown(value),
-            "Write purpose='prediction', or read shrunken_coef_.",
-        )
+        must = "be 0 for purpose='inference', whose coefficients are not shrunken"
+        raise InvalidParameter("ridge", must, shown(value), "Write purpose='prediction', or read shrunken_coef_.")
 
 
 RIDGE = Parameter("ridge", OTHER, 0.0, refuse=_refuse_ridge)
@@ -103,10 +99,7 @@ def _predicted(p: Public) -> Steps:
 
 def _linear(p: Public) -> Steps:
     yield wrong_labels(p, classes=False)
-    if p.purpose == PREDICTION:
-        yield from _predicted(p)
-        return
-    yield from linear_rounds(p)
+    yield from _predicted(p) if p.purpose == PREDICTION else linear_rounds(p)
 
 
 def linear_rounds(p: Public) -> Steps:
@@ -120,17 +113,10 @@ def linear_rounds(p: Public) -> Steps:
 
 def _logistic(p: Public) -> Steps:
     yield wrong_labels(p, classes=True)
-    many = InvalidParameter(
-        "Labels for logistic regression",
-        "have two classes",
-        "{n_classes}",
-        "Merge classes by a public rule, or use NetworkClassifier.",
-    )
+    remedy = "Merge classes by a public rule, or use NetworkClassifier."
+    many = InvalidParameter("Labels for logistic regression", "have two classes", "{n_classes}", remedy)
     yield Refusal(p.n_classes is not None and p.n_classes != 2, many, {"n_classes": p.n_classes})
-    if p.purpose == PREDICTION:
-        yield from _predicted(p)
-        return
-    yield from logistic_rounds(p)
+    yield from _predicted(p) if p.purpose == PREDICTION else logistic_rounds(p)
 
 
 def logistic_rounds(p: Public) -> Steps:
@@ -140,17 +126,11 @@ def logistic_rounds(p: Public) -> Steps:
         yield from scaled_release(plan, "logistic_scores", _numbers(p, plan), share)
 
 
-def count_rounds(p: Public) -> Steps:
-    """Yield the releases of a regression of counts for inference: a moment to start from, then scores and curvature."""
-    yield from _rate_rounds(p, "count_scores")
+def rate_rounds(p: Public, statistic: str) -> Steps:
+    """Yield the releases of a regression of counts or of positive responses for inference.
 
-
-def ratio_rounds(p: Public) -> Steps:
-    """Yield the releases of a regression of positive responses for inference."""
-    yield from _rate_rounds(p, "ratio_scores")
-
-
-def _rate_rounds(p: Public, statistic: str) -> Steps:
+    A moment to start from, then rounds of scores and curvature, which ``statistic`` names.
+    """
     plan = yield from scaling(p)
     yield from scaled_release(plan, "weighted_regression_moment", _numbers(p, plan), RATE_START)
     for share in RATE_SHARES:
@@ -170,12 +150,8 @@ def wrong_labels(p: Public, *, classes: bool, several: bool = False) -> Refusal:
     wanted = "classes=[first, second]" if classes else "response=(low, high)"
     named = "classes" if several else "two classes"
     got = p.kind if p.kind != "labelled" else "classes" if p.n_classes is not None else "a numeric response"
-    text = InvalidParameter(
-        "Records for this regression",
-        f"be labelled with {named if classes else 'a numeric response'}",
-        got,
-        f"Build them with labelled(X, y, bound=..., {wanted}).",
-    )
+    subject, remedy = "Records for this regression", f"Build them with labelled(X, y, bound=..., {wanted})."
+    text = InvalidParameter(subject, f"be labelled with {named if classes else 'a numeric response'}", got, remedy)
     return Refusal(p.kind != "labelled" or (p.n_classes is not None) != classes, text)
 
 

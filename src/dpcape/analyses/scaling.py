@@ -43,16 +43,11 @@ def _refuse_clip(value: object, p: Public) -> None:
         return
     pair = isinstance(value, tuple | list) and len(value) == 2 and all(is_number(entry) for entry in value)
     if not pair or not 0.5 <= float(value[0]) <= 0.999 or not 0.01 <= float(value[1]) <= 0.5:  # type: ignore[index]
-        raise InvalidParameter(
-            "clip",
-            "be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5",
-            shown(value),
-            "Write Quantile(0.9, share=0.05).",
-        )
+        must = "be None, or a quantile from 0.5 to 0.999 and a share of the budget from 0.01 to 0.5"
+        raise InvalidParameter("clip", must, shown(value), "Write Quantile(0.9, share=0.05).")
     if p.kind == "views":
-        raise InvalidParameter(
-            "clip", "be None for views, whose relative units it would change", shown(value), "Choose bounds."
-        )
+        remedy = "Choose bounds."
+        raise InvalidParameter("clip", "be None for views, whose relative units it would change", shown(value), remedy)
 
 
 CENTER = Parameter("center", FLAG, None, optional=True)
@@ -62,7 +57,7 @@ CLIP = Parameter("clip", OTHER, None, optional=True, refuse=_refuse_clip)
 
 
 def is_centred(center: object, clip: object = None) -> bool:
-    """Return what the parameter ``center`` comes to: None centres, unless rows are clipped around the origin.
+    """Return whether rows are centred: with None they are, unless they are clipped around the origin.
 
     Parameters
     ----------
@@ -105,16 +100,12 @@ def scaling_used(p: Public, wanted: bool | None = None) -> bool:
     wanted : bool or None
         Whether it is asked for; None for an analysis with the parameter :data:`SCALE`, which says so.
     """
-    asked = p.scale == "private" if wanted is None else wanted
-    if asked is False:
-        return False
-    return asked and lengths_found(p)
+    return (p.scale == "private" if wanted is None else wanted) and lengths_found(p)
 
 
 def lengths_found(p: Public, share: float = RADIUS_SHARE) -> bool:
     """Return whether the noise of the whole histogram of lengths is at most a fifth of the records."""
-    found: bool = math.sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE
-    return found
+    return bool(math.sqrt(2 * p.n_views * N_BINS / share) / (p.mu * p.n_records) <= MOST_NOISE)
 
 
 def clip_used(p: Public) -> bool:
@@ -124,8 +115,7 @@ def clip_used(p: Public) -> bool:
 
 def deviations_found(p: Public) -> bool:
     """Return whether the noise of a deviation is at most a fifth of the largest that counts."""
-    found: bool = math.sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE
-    return found
+    return bool(math.sqrt(p.n_features / _standard_shares(p)[1]) / (p.mu * p.n_records) <= MOST_NOISE)
 
 
 def _standard_shares(p: Public) -> tuple[float, float]:
@@ -181,8 +171,8 @@ def standardising(p: Public) -> Generator[Step, Any, ScalingPlan]:
     yield Release("absolute_deviations", {"n_features": p.n_features}, deviation_share, when=used)
     yield _radius_release(p, measured)
     spent = mean_share + deviation_share
-    left = 1 - spent - RADIUS_SHARE if measured else (1 - spent if used else 1.0)
-    return ScalingPlan(used, left, (math.sqrt(p.n_views) if used else p.bound))
+    remaining = 1 - spent - RADIUS_SHARE if measured else (1 - spent if used else 1.0)
+    return ScalingPlan(used, remaining, (math.sqrt(p.n_views) if used else p.bound))
 
 
 def clipping(p: Public) -> Generator[Step, Any, ScalingPlan]:

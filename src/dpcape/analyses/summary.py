@@ -17,7 +17,7 @@ from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.grouped_counts import MOST_BINS, numbers_of, planned_numbers
 
 QUARTILES = (0.25, 0.5, 0.75)
-# Where records times mu, over the length of the weights, exceeds the first number, ranges have so many bins.
+# (records times mu over the norm of the weights, bins): above the first number, ranges have this many bins.
 _FINER = ((1000, 256), (400, 128), (200, 64))
 _COARSE = 32
 
@@ -26,29 +26,35 @@ def names_of(value: object, name: str) -> tuple[str, ...]:
     """Return names of columns: one, several or none."""
     if value is None:
         return ()
-    given = (value,) if isinstance(value, str) else value
-    if isinstance(given, list | tuple | np.ndarray) and all(isinstance(entry, str) for entry in given):
-        found = tuple(str(entry) for entry in given)
-        if len(set(found)) == len(found):
-            return found
+    entries = (value,) if isinstance(value, str) else value
+    if isinstance(entries, list | tuple | np.ndarray) and all(isinstance(entry, str) for entry in entries):
+        names = tuple(str(entry) for entry in entries)
+        if len(set(names)) == len(names):
+            return names
     raise InvalidParameter(name, "be a list of different column names", shown(value))
+
+
+def positions_of(facts: PublicFacts, value: object, parameter: str) -> list[int]:
+    """Return the positions of the columns that a parameter names."""
+    position_of = {column.name: at for at, column in enumerate(facts.columns)}
+    names = names_of(value, parameter)
+    for name in names:
+        if name not in position_of:
+            remedy = f"Choose from {', '.join(position_of)}."
+            raise InvalidParameter(parameter, "name columns of the table", repr(name), remedy)
+    return [position_of[name] for name in names]
 
 
 def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[list[int], list[int]]:
     """Return the positions of the columns that are summarised, and of those that form groups."""
-    places = {column.name: at for at, column in enumerate(facts.columns)}
-    groups = [_place(places, name, "by") for name in names_of(by, "by")]
+    groups = positions_of(facts, by, "by")
     for at in groups:
         if facts.columns[at].kind != CATEGORY:
-            raise InvalidParameter(
-                "by",
-                "name columns with public levels",
-                f"{facts.columns[at].name!r}, a {facts.columns[at].kind}",
-                "Declare levels for it.",
-            )
+            must, remedy = "name columns with public levels", "Declare levels for it."
+            raise InvalidParameter("by", must, f"{facts.columns[at].name!r}, a {facts.columns[at].kind}", remedy)
     refuse_level_names(facts, groups)
-    names = names_of(columns, "columns")
-    chosen = [_place(places, name, "columns") for name in names] or [at for at in places.values() if at not in groups]
+    others = [at for at in range(len(facts.columns)) if at not in groups]
+    chosen = positions_of(facts, columns, "columns") or others
     if not chosen or set(chosen) & set(groups):
         raise InvalidParameter(
             "columns", "name at least one column, and no column that is in by", shown(columns), "Choose others."
@@ -57,26 +63,22 @@ def chosen_columns(facts: PublicFacts, by: object, columns: object) -> tuple[lis
 
 
 def refuse_level_names(facts: PublicFacts, groups: Sequence[int]) -> None:
-    """Refuse levels that could not be told from what the table adds."""
+    """Refuse levels with the names of entries that the table adds itself."""
     for at, column in enumerate(facts.columns):
         for taken in ("missing", "all") if at in groups else ("missing",):
             if taken in column.levels:
-                raise InvalidParameter(
-                    f"Levels of column {column.name!r}",
-                    f"not be called {taken!r}, which the table adds itself",
-                    list(column.levels),
-                    "Rename the level, or leave it out: missing values are counted anyway.",
-                )
+                must = f"not be called {taken!r}, which the table adds itself"
+                remedy = "Rename the level, or leave it out: missing values are counted anyway."
+                raise InvalidParameter(f"Levels of column {column.name!r}", must, list(column.levels), remedy)
 
 
 def checked_quantiles(value: object) -> tuple[float, ...]:
     """Return different quantiles between 0 and 1, in order."""
-    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    numbers = [float(entry) for entry in given if is_number(entry)]
-    if not given or len(numbers) != len(given) or not all(0 < q < 1 for q in numbers) or len(given) > 99:
-        raise InvalidParameter(
-            "quantiles", "be numbers strictly between 0 and 1", shown(value), "Try (0.25, 0.5, 0.75)."
-        )
+    entries = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    numbers = [float(entry) for entry in entries if is_number(entry)]
+    if not entries or len(numbers) != len(entries) or not all(0 < q < 1 for q in numbers) or len(entries) > 99:
+        remedy = "Try (0.25, 0.5, 0.75)."
+        raise InvalidParameter("quantiles", "be numbers strictly between 0 and 1", shown(value), remedy)
     return tuple(sorted(set(numbers)))
 
 
@@ -84,25 +86,18 @@ def weights_of(value: object, n_columns: int) -> list[float]:
     """Return the weight of every summarised column."""
     if value is None:
         return [1.0] * n_columns
-    given = list(value) if isinstance(value, list | tuple | np.ndarray) else []
-    if len(given) != n_columns or not all(is_number(entry) and 1e-3 <= float(entry) <= 1e3 for entry in given):
-        raise InvalidParameter(
-            "weights",
-            f"be {n_columns} numbers from 0.001 to 1000, one per summarised column",
-            shown(value),
-            "A column of twice the weight has half the noise.",
-        )
-    return [float(entry) for entry in given]
+    entries = list(value) if isinstance(value, list | tuple | np.ndarray) else []
+    if len(entries) != n_columns or not all(is_number(entry) and 1e-3 <= float(entry) <= 1e3 for entry in entries):
+        must = f"be {n_columns} numbers from 0.001 to 1000, one per summarised column"
+        raise InvalidParameter("weights", must, shown(value), "A column of twice the weight has half the noise.")
+    return [float(entry) for entry in entries]
 
 
 def n_bins_of(bins: float | None, n_records: float, mu: float, length: float) -> float:
     """Return the number of bins of a range: as given, or more the less noise there is."""
     if bins is not None:
         return bins
-    found: float = _COARSE
-    for least, finer in reversed(_FINER):
-        found = finer if n_records * mu > least * length else found
-    return found
+    return next((finer for least, finer in _FINER if n_records * mu > least * length), _COARSE)
 
 
 def _schedule(p: Public) -> Steps:
@@ -125,19 +120,9 @@ def _refuse_by(value: object, p: Public) -> None:
         chosen_columns(p.facts, value, p.columns)
 
 
-def _refuse_columns(value: object, p: Public) -> None:
-    names_of(value, "columns")
-
-
 def _refuse_weights(value: object, p: Public) -> None:
     if value is not None and p.facts is not None and p.facts.columns:
         weights_of(value, len(chosen_columns(p.facts, p.by, p.columns)[0]))
-
-
-def _place(places: dict[str, int], name: str, parameter: str) -> int:
-    if name not in places:
-        raise InvalidParameter(parameter, "name columns of the table", repr(name), f"Choose from {', '.join(places)}.")
-    return places[name]
 
 
 SUMMARY = Analysis(
@@ -149,7 +134,7 @@ SUMMARY = Analysis(
     records="table",
     parameters=(
         Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
-        Parameter("columns", OTHER, None, optional=True, refuse=_refuse_columns),
+        Parameter("columns", OTHER, None, optional=True, refuse=lambda value, public: names_of(value, "columns")),
         Parameter("quantiles", OTHER, QUARTILES, refuse=lambda value, public: checked_quantiles(value)),
         Parameter(
             "bins", WHOLE, None, 2, MOST_BINS, optional=True, title="Bins of a range", left_out="by size and noise"

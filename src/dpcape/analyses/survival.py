@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
@@ -14,8 +12,8 @@ from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import MOST_TIMES, numbers_of_events
 
-# Where records times mu exceed the first number, time has so many bins: more bins say more exactly when records left
-# follow-up, and add a little noise.
+# (records times mu, bins): above the first number, time has this many bins. More bins locate the end of follow-up more
+# exactly and add a little noise.
 _FINER = ((100_000, 256), (4000, 128), (1000, 64), (400, 32), (120, 16))
 _COARSE = 8
 
@@ -24,10 +22,7 @@ def n_times_of(bins: float | None, n_records: float, mu: float) -> float:
     """Return the number of bins of time: as given, or more the less noise there is."""
     if bins is not None:
         return bins
-    for least, finer in _FINER:
-        if n_records * mu > least:
-            return finer
-    return _COARSE
+    return next((finer for least, finer in _FINER if n_records * mu > least), _COARSE)
 
 
 def chosen_event(facts: PublicFacts, event: object) -> int:
@@ -36,31 +31,25 @@ def chosen_event(facts: PublicFacts, event: object) -> int:
     if event is None and len(names) == 1:
         return 0
     if not isinstance(event, str) or event not in names:
-        raise InvalidParameter(
-            "event",
-            f"name a time to an event of the table, of which there are: {', '.join(names) or 'none'}",
-            shown(event),
-            "Declare one as {'time': ..., 'event': ..., 'range': [0, ...]}.",
-        )
+        must = f"name a time to an event of the table, of which there are: {', '.join(names) or 'none'}"
+        remedy = "Declare one as {'time': ..., 'event': ..., 'range': [0, ...]}."
+        raise InvalidParameter("event", must, shown(event), remedy)
     return names.index(event)
 
 
 def chosen_groups(facts: PublicFacts, event: int, by: object) -> list[int]:
     """Return the positions of the columns that form groups."""
-    places = {column.name: at for at, column in enumerate(facts.columns)}
     taken = {facts.events[event].time, facts.events[event].event}
-    found = []
-    for name in names_of(by, "by"):
-        if name not in places or name in taken or facts.columns[places[name]].kind != CATEGORY:
-            raise InvalidParameter(
-                "by",
-                "name columns with public levels that are not part of the time to an event",
-                repr(name),
-                f"Choose from {', '.join(sorted(_groupable(facts, taken))) or 'none'}.",
-            )
-        found.append(places[name])
-    refuse_level_names(facts, found)
-    return found
+    described = enumerate(facts.columns)
+    usable = {column.name: at for at, column in described if column.kind == CATEGORY and column.name not in taken}
+    names = names_of(by, "by")
+    for name in names:
+        if name not in usable:
+            must = "name columns with public levels that are not part of the time to an event"
+            raise InvalidParameter("by", must, repr(name), f"Choose from {', '.join(sorted(usable)) or 'none'}.")
+    groups = [usable[name] for name in names]
+    refuse_level_names(facts, groups)
+    return groups
 
 
 def horizon_of(facts: PublicFacts, event: int, horizon: object) -> float:
@@ -69,16 +58,9 @@ def horizon_of(facts: PublicFacts, event: int, horizon: object) -> float:
     if horizon is None:
         return time.high
     if not is_number(horizon) or not 1e-9 * time.high <= float(horizon) <= time.high:
-        raise InvalidParameter(
-            "horizon",
-            f"be a positive number up to {time.high:g}, the end of the public range of time, or None",
-            shown(horizon),
-        )
+        must = f"be a positive number up to {time.high:g}, the end of the public range of time, or None"
+        raise InvalidParameter("horizon", must, shown(horizon))
     return float(horizon)
-
-
-def _groupable(facts: PublicFacts, taken: set[str]) -> Sequence[str]:
-    return [column.name for column in facts.columns if column.kind == CATEGORY and column.name not in taken]
 
 
 def _schedule(p: Public) -> Steps:
@@ -86,8 +68,7 @@ def _schedule(p: Public) -> Steps:
     if not is_typed(p):
         yield Release("event_counts", {"n_groups": p.n_groups, "n_bins": bins})
         return
-    groups = chosen_groups(p.facts, chosen_event(p.facts, p.event), p.by)
-    by = [p.facts.columns[at] for at in groups]
+    by = [p.facts.columns[at] for at in chosen_groups(p.facts, chosen_event(p.facts, p.event), p.by)]
     yield Release("event_counts", numbers_of_events(by, int(bins)))
 
 
@@ -132,13 +113,7 @@ KAPLAN_MEIER = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        EVENT,
-        Parameter("by", OTHER, None, optional=True, refuse=_refuse_by),
-        _BINS,
-        HORIZON,
-        CONFIDENCE,
-    ),
+    parameters=(EVENT, Parameter("by", OTHER, None, optional=True, refuse=_refuse_by), _BINS, HORIZON, CONFIDENCE),
     facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title=_TITLE),),
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
@@ -158,12 +133,7 @@ LOG_RANK = Analysis(
     kinds=frozenset({"table"}),
     records="table",
     labels="events",
-    parameters=(
-        Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group),
-        EVENT,
-        _BINS,
-        HORIZON,
-    ),
+    parameters=(Parameter("by", OTHER, REQUIRED, refuse=_refuse_one_group), EVENT, _BINS, HORIZON),
     facts=(Parameter("n_groups", WHOLE, 3, 3, 10_000, title=_TITLE),),
     # A plan knows how many groups there are, and no columns.
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 3), "by": parameters.get("by")},

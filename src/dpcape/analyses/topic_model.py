@@ -55,28 +55,24 @@ def _width(p: Public) -> float:
 def _schedule(p: Public) -> Steps:
     chosen, width = p.n_words is not None, _width(p)
     share = second_moment_share(p.second_moment_share, n_features=width, n_components=p.n_components)
-    left = 1 - WORD_SHARE if chosen else 1.0
+    remaining = 1 - WORD_SHARE if chosen else 1.0
     # The number of kept words per document is known only after the first release; radii are largest for the fewest.
     guessed = (chosen and p.document_length is not None) and p.document_length != _SHORTEST
     length, known = _SHORTEST if guessed else p.document_length, (AT_MOST if guessed else EXACT)
     if p.design == "full":
-        text = InvalidParameter(
-            "A third moment released whole",
-            "have at most {most} entries",
-            "{size} for {width} words",
-            "Use design='whitened', or fewer words.",
-        )
+        must, remedy = "have at most {most} entries", "Use design='whitened', or fewer words."
+        text = InvalidParameter("A third moment released whole", must, "{size} for {width} words", remedy)
         size = packed_tensor_size(width)
         yield Refusal(size > LARGEST_TENSOR, text, {"most": LARGEST_TENSOR, "size": size, "width": width})
     shares = {"n_features": p.n_features, "clip": share_clip(p.document_length)}
     yield Release("word_shares", shares, WORD_SHARE, when=chosen)
     pairs = {"n_features": p.n_features, "n_words": width, "clip": pair_clip(length)}
-    yield Release("word_pairs", pairs, left * share, known=known)
+    yield Release("word_pairs", pairs, remaining * share, known=known)
     triples = {"n_features": p.n_features, "n_words": width, "clip": triple_clip(length)}
-    whole = Release("word_triples", triples, left * (1 - share), known=known)
+    full = Release("word_triples", triples, remaining * (1 - share), known=known)
     few = {"n_features": p.n_features, "n_components": p.n_components, "clip": 1.0}
-    whitened = Release("whitened_word_triples", few, left * (1 - share), known=RELATIVE)
-    yield chosen_design(p.design, whole, whitened)
+    whitened = Release("whitened_word_triples", few, remaining * (1 - share), known=RELATIVE)
+    yield chosen_design(p.design, full, whitened)
 
 
 TOPIC_MODEL = Analysis(

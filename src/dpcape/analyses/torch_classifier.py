@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dpcape.analyses.description import REGRESSIONS, Analysis, Public
 from dpcape.analyses.kmeans import SEED
-from dpcape.analyses.network_classifier import refuse_momentum
+from dpcape.analyses.network_classifier import refuse_momentum, without_classes
 from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
-from dpcape.analyses.release import Refusal, Release, Steps
+from dpcape.analyses.release import Release, Steps
 from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.modules import module_of, module_size
 
@@ -15,13 +15,7 @@ NETWORK_MODULES = "dpcape.network_modules"
 
 
 def _schedule(p: Public) -> Steps:
-    text = InvalidParameter(
-        "Records for a classifier",
-        "be labelled with classes",
-        f"{p.kind!r} without classes",
-        "Build them with labelled(X, y, bound=..., classes=[...]).",
-    )
-    yield Refusal(p.n_classes is None, text)
+    yield without_classes(p)
     numbers = {"size": module_size(p.module, p.n_features, p.n_classes), "clip": p.clip}
     assumption = module_of(p.module).assumption
     yield Release("module_gradient", numbers, 1 / p.n_iter, p.n_iter, assumption=assumption)
@@ -29,9 +23,8 @@ def _schedule(p: Public) -> Steps:
 
 def _refuse_module(value: object, p: Public) -> None:
     if not isinstance(value, str):
-        raise InvalidParameter(
-            "module", "be the name of a registered module", shown(value), "Register yours with known_module."
-        )
+        remedy = "Register yours with known_module."
+        raise InvalidParameter("module", "be the name of a registered module", shown(value), remedy)
     module_of(value)
 
 
@@ -44,7 +37,7 @@ TORCH_CLASSIFIER = Analysis(
     records="labelled",
     labels="classes",
     parameters=(
-        # None of them is dpcape's own.
+        # dpcape has no modules of its own.
         Parameter("module", OTHER, refuse=_refuse_module, code=CodeNames(NETWORK_MODULES, frozenset)),
         Parameter("n_iter", WHOLE, 60, 1, 10**6),
         Parameter("clip", POSITIVE, 1.0),

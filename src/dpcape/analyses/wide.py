@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dpcape.analyses.description import Public
-from dpcape.analyses.parameters import FLAG, OTHER, WHOLE, Parameter
+from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
 from dpcape.core.errors import InvalidParameter
@@ -15,7 +15,7 @@ from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
 
 
 class MapRule(NamedTuple):
-    """When maps are released, and what they may take; by simulated volumes and views (experiments/wide).
+    """When maps are released, and their share of mu^2; chosen on simulated volumes and views (experiments/wide).
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class MapRule(NamedTuple):
 
 
 ROW_MAPS = MapRule(2.0, 0.35, 5.0, 0.6)
-# Correlations need the basis more than components do, and pairs are few.
+# Correlations depend on the basis more than components do, and few pairs are mapped.
 VIEW_MAPS = MapRule(10.0, 0.2, 10.0, 0.2)
-# The rotation needs most of what there is.
+# The rotation needs most of the budget.
 SOURCE_MAPS = MapRule(8.0, 0.2, 8.0, 0.2)
 
 
@@ -47,29 +47,21 @@ def _refuse_basis(value: object, p: Public) -> None:
         return
     basis = as_basis(value)
     if basis.n_features != p.n_features:
-        raise InvalidParameter(
-            "basis",
-            f"have one row per column of the records ({p.n_features})",
-            basis.n_features,
-            "Use a basis of the voxels of the mask.",
-        )
+        must = f"have one row per column of the records ({p.n_features})"
+        raise InvalidParameter("basis", must, basis.n_features, "Use a basis of the voxels of the mask.")
 
 
 BASIS = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_basis)
 """Public basis in which wide rows are analysed; None for the columns themselves."""
 MAPS = Parameter("maps", FLAG, False)
 """Whether maps of what the basis leaves out are released too."""
-N_BASIS = Parameter(
-    "n_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.n_features,
-    optional=True,
-    planned=8,
-    title="Public basis, columns",
-    left_out="none",
-)
+
+
+def _n_basis(name: str, most: Callable[[Public], float], title: str, planned: object = REQUIRED) -> Parameter:
+    return Parameter(name, WHOLE, None, 1, most, optional=True, planned=planned, title=title, left_out="none")
+
+
+N_BASIS = _n_basis("n_basis", lambda p: p.n_features, "Public basis, columns", planned=8)
 """Number of columns of the basis, which plans ask for instead of the basis."""
 
 
@@ -80,28 +72,9 @@ def _refuse_view_bases(value: object, p: Public) -> None:
 
 VIEW_BASES = Parameter("basis", OTHER, None, optional=True, refuse=_refuse_view_bases)
 """Public basis of each view, None for a view that is read as it is; None for no bases at all."""
-N_X_BASIS = Parameter(
-    "n_x_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.first,
-    optional=True,
-    planned=2,
-    title="Public basis of the first view, columns",
-    left_out="none",
-)
+N_X_BASIS = _n_basis("n_x_basis", lambda p: p.first, "Public basis of the first view, columns", planned=2)
 """Number of columns of the basis of the first view, which plans ask for instead of the basis."""
-N_Y_BASIS = Parameter(
-    "n_y_basis",
-    WHOLE,
-    None,
-    1,
-    lambda p: p.n_features - p.first,
-    optional=True,
-    title="Public basis of the second view, columns",
-    left_out="none",
-)
+N_Y_BASIS = _n_basis("n_y_basis", lambda p: p.n_features - p.first, "Public basis of the second view, columns")
 """Number of columns of the basis of the second view."""
 
 
@@ -124,15 +97,15 @@ def view_basis_columns(parameters: Mapping[str, object]) -> dict[str, object]:
     bases = parameters.get("basis")
     pair = bases if isinstance(bases, list | tuple) and len(bases) == 2 else (None, None)
     try:
-        found = [None if is_no_basis(part) else as_basis(part).n_columns for part in pair]
+        n_columns = [None if is_no_basis(basis) else as_basis(basis).n_columns for basis in pair]
     except InvalidParameter:
         # The check of the parameter says what is wrong with it.
-        found = [None, None]
-    return dict(zip(("n_x_basis", "n_y_basis"), found, strict=True))
+        n_columns = [None, None]
+    return dict(zip(("n_x_basis", "n_y_basis"), n_columns, strict=True))
 
 
 class InBasis(NamedTuple):
-    """What public bases of rows or views make of their columns.
+    """Numbers of columns of rows or views in public bases.
 
     Attributes
     ----------
@@ -156,12 +129,12 @@ class InBasis(NamedTuple):
 
 
 def rows_in_basis(p: Public) -> InBasis:
-    """Return what the public basis of rows makes of their columns."""
+    """Return the numbers of columns of rows in their public basis."""
     return InBasis(p.n_basis is not None, columns_of(p), p.n_features, 1, ROW_MAPS)
 
 
 def views_in_bases(p: Public) -> InBasis:
-    """Return what the public bases of two views make of their columns."""
+    """Return the numbers of columns of two views in their public bases."""
     first, second = p.n_x_basis is not None, p.n_y_basis is not None
     mapped = (p.first if first else 0) + (p.n_features - p.first if second else 0)
     x_columns, y_columns = columns_of_views(p)
@@ -187,9 +160,8 @@ def refused_maps(p: Public, rows: InBasis) -> Steps:
         return
     none = InvalidParameter("maps", "be False without a basis", "True", "Give a public basis, or leave maps out.")
     yield Refusal(not rows.wide, none)
-    auto = InvalidParameter(
-        "n_components", "be a whole number with maps=True", "'auto'", "Choose how many maps are released."
-    )
+    remedy = "Choose how many maps are released."
+    auto = InvalidParameter("n_components", "be a whole number with maps=True", "'auto'", remedy)
     yield Refusal(p.n_components == "auto", auto)
 
 
@@ -206,14 +178,11 @@ def maps_used(p: Public, rows: InBasis, needed: bool = True) -> bool:
     p : Public
         Public numbers of the study.
     rows : InBasis
-        What the basis makes of the columns.
+        Numbers of columns in the basis.
     needed : bool
-        Without which there are no maps: that scaling is used, where it is asked for.
+        Whether maps are possible: False where scaling is requested and cannot be used.
     """
-    if not p.maps:
-        return False
-    found = rows.wide and _strength(p, rows) >= rows.maps.least
-    return found if needed is True else found and needed
+    return bool(p.maps and rows.wide and _strength(p, rows) >= rows.maps.least and needed)
 
 
 def map_share(p: Public, rows: InBasis) -> float:
@@ -234,7 +203,7 @@ def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, need
     p : Public
         Public numbers of the study.
     rows : InBasis
-        What the basis makes of the columns.
+        Numbers of columns in the basis.
     plan : ScalingPlan
         What follows from scaling.
     moments : str
@@ -243,9 +212,9 @@ def map_releases(p: Public, rows: InBasis, plan: ScalingPlan, moments: str, need
         As for :func:`maps_used`.
     """
     used = maps_used(p, rows, needed)
-    share: float = 0.0 if used is False else (map_share(p, rows) if used else 0.0)
+    share = map_share(p, rows) if used else 0.0
     inside = {"n_features": p.n_features, "n_columns": rows.columns, "n_parts": rows.parts, "bound": plan.bound}
     yield from only(scaled_release(plan, moments, inside, 1 - share), rows.wide)
-    if used is not False:
+    if used:
         maps = {"n_features": p.n_features, "n_components": p.n_components, "n_mapped": rows.mapped}
-        yield from only(scaled_release(plan, "residual_maps", maps, share), used)
+        yield from scaled_release(plan, "residual_maps", maps, share)

@@ -39,7 +39,7 @@ from dpcape.estimators.reported import Reported
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.guarantee.guarantee import Guarantee
-from dpcape.guarantee.release_record import Release
+from dpcape.guarantee.release_record import ReleaseRecord
 from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, warning_of
 from dpcape.schema.schema import Schema
 
@@ -64,7 +64,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         Privacy parameter delta.
     guarantee_ : Guarantee
         Privacy guarantee of the fitted model.
-    releases_ : list of Release
+    releases_ : list of ReleaseRecord
         The releases that were made, with their noise.
     warnings_ : list of str
         Texts of the warnings issued during the fit; the report repeats them.
@@ -94,7 +94,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     epsilon: float | Mapping[str, float]
     delta: float
     guarantee_: Guarantee
-    releases_: list[Release]
+    releases_: list[ReleaseRecord]
     warnings_: list[str]
     uncertain_: list[str]
     verdicts_: list[Verdict]
@@ -318,7 +318,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             for name in (name for name in cls._fitted if name in stored):
                 setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
         model.guarantee_ = msgspec.convert(about["guarantee"], Guarantee)
-        model.releases_ = [msgspec.convert(release, Release) for release in about["releases"]]
+        model.releases_ = [msgspec.convert(release, ReleaseRecord) for release in about["releases"]]
         model.warnings_ = list(about["warnings"])
         model.uncertain_ = list(about["uncertain"])
         model.assumptions_ = list(about.get("assumptions", []))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Card", "Odds", "Part", "Spent", "card_html", "card_of", "card_terminal", "card_text"]
 
 _TERMINAL_COLOURS = {"verified": "green", "conditional": "yellow", "published": "yellow", "none": "red"}
-# The line around it fits a card in a terminal of 80 columns.
+# Width of the bar: a card fits a terminal of 80 columns.
 _BAR = 24
 
 

@@ -39,7 +39,7 @@ STATUS = {
 }
 
 
-# What must be read before any figure.
+# Stated before any figure of the card.
 LIMITS = {
     "verified": "",
     "conditional": "If the stated sensitivity is right",
@@ -116,10 +116,10 @@ class Card:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All that the card says, every cell of its tables included, in order."""
-        found = [self.status, self.reason, self.headline]
+        texts = [self.status, self.reason, self.headline]
         for part in self.parts:
-            found += [part.title, *part.sentences, *part.points, *(cell for row in part.table for cell in row)]
-        return tuple(found)
+            texts += [part.title, *part.sentences, *part.points, *(cell for row in part.table for cell in row)]
+        return tuple(texts)
 
     def _repr_html_(self) -> str:
         from dpcape.guarantee.card import card_html
@@ -151,11 +151,12 @@ def card_of(
         True before a study has run.
     """
     tone = tone_of(guarantee)
-    where = "this" if spent is not None else "each"
-    title = f"What {'leaves' if planned else 'left'} {where} site"
+    which = "this" if spent is not None else "each"
+    title = f"What {'leaves' if planned else 'left'} {which} site"
     parts: list[Part | None] = [_learnt(guarantee), _what(guarantee, releases, title), _who_sees(guarantee)]
     if guarantee.status != NONE:
-        parts += [_unit(guarantee), _collusion(guarantee), _assumed(guarantee)]
+        assumptions = tuple(f"{text[0].upper()}{text[1:]}." for text in guarantee.assumptions)
+        parts += [_unit(guarantee), _collusion(guarantee), Part("What is assumed", points=assumptions)]
     if spent is not None:
         parts.append(ledger_part(spent))
     if charged is not None and guarantee.status != NONE:
@@ -188,7 +189,7 @@ def odds_of(guarantee: Guarantee) -> Odds | None:
     """Return the bounds that follow from a guarantee; None if nothing is bounded."""
     if guarantee.status == NONE or not math.isfinite(guarantee.epsilon):
         return None
-    # A published pair need not be Gaussian, nor fit its mu.
+    # A published epsilon and delta need not be those of Gaussian noise, nor match mu.
     mu = math.inf if guarantee.status == PUBLISHED else guarantee.mu
     return Odds.of(guarantee.epsilon, guarantee.delta, mu)
 
@@ -244,7 +245,8 @@ def _learnt(guarantee: Guarantee) -> Part:
     title = f"What can be learnt about one {unit} at most"
     if odds is None:
         return Part(title, (f"There is no bound: exact totals may reveal everything about one {unit}.",))
-    sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), _result_only(guarantee)]
+    result_only = f"Against someone who sees only the result: epsilon {round_up(guarantee.epsilon_output_only)}."
+    sentences = [_guess(odds, unit), _test(odds, unit), _definition(odds, unit), result_only]
     if len({round_up(site.epsilon) for site in guarantee.sites.values()}) > 1:
         sentences.append("These are the figures of the least protected site.")
     limit = LIMITS[tone_of(guarantee)]
@@ -278,10 +280,6 @@ def _definition(odds: Odds, unit: str) -> str:
     )
 
 
-def _result_only(guarantee: Guarantee) -> str:
-    return f"Against someone who sees only the result: epsilon {round_up(guarantee.epsilon_output_only)}."
-
-
 def _unit(guarantee: Guarantee) -> Part:
     unit = guarantee.unit
     sentences = [f"One {unit} of one site: the guarantee compares the data with data in which it is replaced."]
@@ -304,8 +302,10 @@ def _collusion(guarantee: Guarantee) -> Part | None:
         (_company(count), round_up(epsilons[count]), "guaranteed" if count == agreed else "stronger than guaranteed")
         for count in range(agreed + 1)
     ]
-    if agreed < n_sites - 1:
-        rows.append((_more_than(agreed, n_sites), round_up(epsilons[-1]), _OWN_ALONE))
+    least, most = agreed + 1, n_sites - 1
+    if least <= most:
+        more = _company(most) if least == most else f"{least} to {most} other sites"
+        rows.append((more, round_up(epsilons[-1]), _OWN_ALONE))
     if described is not None and described.needs_dealer:
         rows.append(("the noise dealer", round_up(epsilons[-1]), _OWN_ALONE))
     header = ("aggregator and", "epsilon", "")
@@ -317,15 +317,4 @@ def _collusion(guarantee: Guarantee) -> Part | None:
 
 
 def _company(count: int) -> str:
-    if count == 0:
-        return "no other site"
-    return f"{count} other site{'s' if count > 1 else ''}"
-
-
-def _more_than(agreed: int, n_sites: int) -> str:
-    least, most = agreed + 1, n_sites - 1
-    return _company(most) if least == most else f"{least} to {most} other sites"
-
-
-def _assumed(guarantee: Guarantee) -> Part:
-    return Part("What is assumed", points=tuple(f"{text[0].upper()}{text[1:]}." for text in guarantee.assumptions))
+    return "no other site" if count == 0 else f"{count} other site{'s' if count > 1 else ''}"

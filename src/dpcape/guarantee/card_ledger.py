@@ -101,7 +101,7 @@ def ledger_part(spent: Spent) -> Part:
 
 
 def _conversion(spent: Spent) -> tuple[str, ...]:
-    """Return how a study counts whose unit is not the ceiling's."""
+    """Return how a study counts towards a ceiling with another unit."""
     if spent.refusal:
         return (spent.refusal,)
     if spent.study_unit.kind == spent.unit.kind:

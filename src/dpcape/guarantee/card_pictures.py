@@ -43,8 +43,9 @@ def guess_picture(odds: Odds) -> Markup:
 
 def test_picture(odds: Odds) -> Markup:
     """Draw hits against false alarms: what tests can reach, and what they cannot."""
-    # Squares: the curve is steep near zero.
-    curve = [(share, _hits(odds, share)) for share in ((index / _POINTS) ** 2 for index in range(_POINTS + 1))]
+    # Squared, so that points are dense near zero, where the curve is steep.
+    shares = [(index / _POINTS) ** 2 for index in range(_POINTS + 1)]
+    curve = [(share, most_hits(share, epsilon=odds.epsilon, delta=odds.delta, mu=odds.mu)) for share in shares]
     edge = " ".join(f"{_across(x):.1f},{_up(y):.1f}" for x, y in curve)
     alt = (
         "Hits of a test for one person's data against its false alarms. Every possible test lies between the diagonal, "
@@ -52,7 +53,7 @@ def test_picture(odds: Odds) -> Markup:
         f"{percent(odds.hits)} hits."
     )
     x, y = _across(odds.false_alarms), _up(odds.hits)
-    # Only where there is room for the words.
+    # Shown only if there is room for the text.
     label = f'<text class="soft" x="{_across(0) + 8}" y="{_up(1) + 14}">no test gets here</text>'
     out_of_reach = label if odds.right < 0.75 else ""
     body = (
@@ -100,10 +101,6 @@ def _anchored(at: float, left: float, right: float) -> tuple[str, float]:
     if at < left + 60:
         return "start", left
     return ("end", right) if at > right - 60 else ("middle", at)
-
-
-def _hits(odds: Odds, false_alarms: float) -> float:
-    return most_hits(false_alarms, epsilon=odds.epsilon, delta=odds.delta, mu=odds.mu)
 
 
 def _across(share: float) -> float:

@@ -172,7 +172,7 @@ SAME_ORDER = (
     "precision)"
 )
 
-# Where records that cannot be read are refused, a run makes public that there are none.
+# If invalid records are refused, a run makes public that there are none.
 ALL_VALID = "that all records are valid"
 LEDGER_HEADS = "heads of the sites' ledgers, which change when a site takes part in a study"
 
@@ -252,7 +252,7 @@ def guarantee_of(
 
 
 def _large_delta(terms: Terms) -> tuple[str, ...]:
-    """Return what a delta above 1/N means, if it is."""
+    """Return what a delta above 1/N means; nothing for a smaller delta."""
     unit, n_records = terms.facts.unit, terms.total_records
     if not terms.epsilons or not is_large(terms.delta, n_records):
         return ()

@@ -38,7 +38,3 @@ class ReleaseRecord:
     mus: dict[str, float]
     size: int = 0
     length: float | None = None
-
-
-# Former name, which estimators still import: analyses.Release is a planned release.
-Release = ReleaseRecord

@@ -24,12 +24,12 @@ LINES = {
 
 def separation_lines(modes: Mapping[str, str]) -> tuple[str, ...]:
     """Return one line for each mode that sites report, with their names; sites without an engine are left out."""
-    found: dict[str, list[str]] = {}
+    sites_by_mode: dict[str, list[str]] = {}
     for site, mode in sorted(modes.items()):
         if mode:
-            # A mode that is not known here is not believed to separate anything.
-            found.setdefault(mode if mode in LINES else UNSEPARATED, []).append(site)
-    return tuple(f"at {', '.join(found[mode])}: {LINES[mode]}" for mode in LINES if mode in found)
+            # An unknown mode counts as no separation.
+            sites_by_mode.setdefault(mode if mode in LINES else UNSEPARATED, []).append(site)
+    return tuple(f"at {', '.join(sites_by_mode[mode])}: {LINES[mode]}" for mode in LINES if mode in sites_by_mode)
 
 
 # What a guarantee says of a site that computes totals elsewhere than in its own process.
@@ -39,11 +39,11 @@ _SOME_CLUSTER = "computed on a cluster of the site's; assumed: it lies inside th
 
 def cluster_lines(clusters: Mapping[str, str]) -> tuple[str, ...]:
     """Return one line for each kind of cluster that sites compute on, with their names."""
-    found: dict[str, list[str]] = {}
+    sites_by_line: dict[str, list[str]] = {}
     for site, cluster in sorted(clusters.items()):
         if cluster:
-            found.setdefault(CLUSTERS.get(cluster, _SOME_CLUSTER), []).append(site)
-    return tuple(f"at {', '.join(sites)}: {line}" for line, sites in sorted(found.items()))
+            sites_by_line.setdefault(CLUSTERS.get(cluster, _SOME_CLUSTER), []).append(site)
+    return tuple(f"at {', '.join(sites)}: {line}" for line, sites in sorted(sites_by_line.items()))
 
 
 def is_unseparated(modes: Mapping[str, str]) -> bool:

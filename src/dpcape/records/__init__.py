@@ -133,7 +133,7 @@ def rows(
     if is_streamed(X):
         return warned(stream_records(recipe, X, progress=progress))
     data = raw_table(X, ranges, feature_names)
-    return warned(recipe.named([None if is_source(X) else feature_names]).made(data))
+    return warned(recipe.named([None if is_source(X) else feature_names]).records(data))
 
 
 def views(
@@ -182,8 +182,8 @@ def views(
     >>> views([[3.0, 4.0]], [[2.0]], bounds=(1.0, 2.0))
     Views(n_records=1, widths=(2, 1), bounds=(1.0, 2.0), unit='record')
     """
-    given: tuple[object, ...] = (X, Y, *more)
-    n_views = len(given)
+    sources: tuple[object, ...] = (X, Y, *more)
+    n_views = len(sources)
     if n_views > MOST_VIEWS:
         raise InvalidParameter("views", f"be at most {MOST_VIEWS}", n_views, "Stack some of them.")
     options = zip(
@@ -198,11 +198,12 @@ def views(
     )
     policy = checked_policy(invalid)
     recipe = OfViews(tuple(OfRows(*of_view, policy, precision) for of_view in options), policy)
-    if any(map(is_streamed, given)):
-        return warned(stream_records(recipe, *given, progress=progress))
-    tables = [raw_table(data, one.ranges, one.feature_names) for data, one in zip(given, recipe.tables, strict=True)]
-    names = [None if is_source(data) else one.feature_names for data, one in zip(given, recipe.tables, strict=True)]
-    return warned(recipe.named(names).made(*tables))
+    if any(map(is_streamed, sources)):
+        return warned(stream_records(recipe, *sources, progress=progress))
+    pairs = list(zip(sources, recipe.tables, strict=True))
+    tables = [raw_table(data, one.ranges, one.feature_names) for data, one in pairs]
+    names = [None if is_source(data) else one.feature_names for data, one in pairs]
+    return warned(recipe.named(names).records(*tables))
 
 
 def labelled(
@@ -265,19 +266,15 @@ def labelled(
     array([0.5])
     """
     if (response is None) == (classes is None):
-        raise InvalidParameter(
-            "Either response or classes",
-            "be given",
-            "neither" if response is None else "both",
-            "Use response=(low, high) for numbers and classes=[...] for labels.",
-        )
+        must, remedy = "be given", "Use response=(low, high) for numbers and classes=[...] for labels."
+        raise InvalidParameter("Either response or classes", must, "neither" if response is None else "both", remedy)
     ranges = described(schema, ranges)
     recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid, precision), response, classes, outside)
     if is_streamed(X):
         return warned(stream_records(recipe, X, y, progress=progress))
     target = y if isinstance(y, str) else None
     data, values = raw_table(X, ranges, feature_names, besides=target), raw_target(X, y, text=recipe.is_text)
-    return warned(recipe.named([None if is_source(X) else feature_names]).made(data, values))
+    return warned(recipe.named([None if is_source(X) else feature_names]).records(data, values))
 
 
 def _of_rows(

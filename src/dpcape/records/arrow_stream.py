@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Numbers per batch of a data set, 4 MiB, and how much of it is decoded ahead: memory is bounded whatever its size.
+# Numbers per batch of a data set (4 MiB), and batches and files decoded ahead: they bound the memory for any size.
 _BATCH_ENTRIES = 2**19
 _BATCHES_AHEAD, _FILES_AHEAD = 4, 2
 # Coarsest timestamp resolution of file systems, in nanoseconds.
@@ -56,12 +56,12 @@ class ArrowStream(Stream):
     def __init__(self, data: object, recipe: Recipe, target: object = None) -> None:
         self._source = _source(data)
         schema = self._source.schema()
-        _check_names(schema)
+        if len(set(schema.names)) != len(schema.names):
+            raise InvalidParameter("Column names of the stream", "be unique", "duplicates", "Rename them.")
         self._target = _target(schema, target, recipe.is_text) if isinstance(recipe, OfLabelled) else None
         self._tables = [_ArrowTable.of(schema, table, self._target or ()) for table in recipe.tables]
         self.names: Sequence[Names] = [table.columns if table.is_numeric else None for table in self._tables]
-        every = chain(*(table.columns for table in self._tables), self._target or ())
-        self._columns = list(dict.fromkeys(every))
+        self._columns = list(dict.fromkeys(chain(*(table.columns for table in self._tables), self._target or ())))
         self.n_columns = len(self._columns)
         self._first: Checksum | None = None
         self._stamp: Stamp | None = None
@@ -101,12 +101,12 @@ class ArrowStream(Stream):
         """Return the function that assembles a window's pieces into raw values; numeric arrays are reused."""
         rings = [_Ring(len(table.columns), n_rows) for table in self._tables]
 
-        def made(pieces: list[Piece[pa.RecordBatch]]) -> Raw:
+        def assembled(pieces: list[Piece[pa.RecordBatch]]) -> Raw:
             slices = [batch.slice(start, stop - start) for batch, start, stop in pieces]
             tables = [table.values(slices, ring) for table, ring in zip(self._tables, rings, strict=True)]
             return (*tables, *(_cells(slices, {name: is_text})[name] for name, is_text in (self._target or {}).items()))
 
-        return made
+        return assembled
 
 
 class _Ring:
@@ -120,7 +120,7 @@ class _Ring:
     def next(self) -> FloatArray:
         """Return an array."""
         if len(self._arrays) < AHEAD + 2:
-            # Allocated when it is needed: a small source needs one.
+            # Allocated on demand: a small source needs only one.
             self._arrays.append(np.empty(self._shape))
         self._at = (self._at + 1) % (AHEAD + 2)
         return self._arrays[self._at]
@@ -162,10 +162,10 @@ class _ArrowTable:
         if not self.is_numeric:
             return _cells(slices, self.texts)
         window, start = ring.next(), 0
-        for part in slices:
-            columns = [part.column(name).to_numpy(zero_copy_only=False) for name in self.columns]
-            _side_by_side(columns, window[start : start + part.num_rows])
-            start += part.num_rows
+        for batch in slices:
+            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.columns]
+            _side_by_side(columns, window[start : start + batch.num_rows])
+            start += batch.num_rows
         return window[:start]
 
 
@@ -183,8 +183,8 @@ def _cells(slices: Sequence[pa.RecordBatch], texts: Mapping[str, bool]) -> dict[
     for at, (name, is_text) in enumerate(texts.items()):
         if is_text and arrow.types.is_string(table[name].type):
             table = table.set_column(at, name, table[name].dictionary_encode())
-    found = by_type(table, texts)
-    return {name: column_of(name, found[name], is_text) for name, is_text in texts.items()}
+    columns = by_type(table, texts)
+    return {name: column_of(name, columns[name], is_text) for name, is_text in texts.items()}
 
 
 def _settled(stamp: Stamp | None) -> Stamp | None:
@@ -195,16 +195,10 @@ def _settled(stamp: Stamp | None) -> Stamp | None:
 
 def _target(schema: pa.Schema, name: object, is_text: bool) -> dict[str, bool]:
     if not isinstance(name, str):
-        raise InvalidParameter(
-            "y", "be the name of a column where X is a stream", type(name).__name__, "Write y='outcome'."
-        )
+        remedy = "Write y='outcome'."
+        raise InvalidParameter("y", "be the name of a column where X is a stream", type(name).__name__, remedy)
     selected(schema.names, Columns((name,), 1), subject="the stream")
     return {name: is_text}
-
-
-def _check_names(schema: pa.Schema) -> None:
-    if len(set(schema.names)) != len(schema.names):
-        raise InvalidParameter("Column names of the stream", "be unique", "duplicates", "Rename them.")
 
 
 class _Source:
@@ -235,10 +229,7 @@ class _Dataset(_Source):
         return cast(
             "Iterator[pa.RecordBatch]",
             self.data.to_batches(
-                columns=columns,
-                batch_size=n_rows,
-                batch_readahead=_BATCHES_AHEAD,
-                fragment_readahead=_FILES_AHEAD,
+                columns=columns, batch_size=n_rows, batch_readahead=_BATCHES_AHEAD, fragment_readahead=_FILES_AHEAD
             ),
         )
 
@@ -246,8 +237,8 @@ class _Dataset(_Source):
         files, system = getattr(self.data, "files", None), getattr(self.data, "filesystem", None)
         if not files or system is None:
             return None
-        found = system.get_file_info(files)
-        return tuple((entry.path, entry.size or 0, entry.mtime_ns or 0) for entry in found)
+        infos = system.get_file_info(files)
+        return tuple((entry.path, entry.size or 0, entry.mtime_ns or 0) for entry in infos)
 
 
 @dataclass(frozen=True)
@@ -257,12 +248,8 @@ class _Batches(_Source):
     def schema(self) -> pa.Schema:
         for batch in self._checked():
             return batch.schema
-        raise InvalidParameter(
-            "X",
-            "have at least one row and one column",
-            "a stream without batches",
-            "Leave a site without records out of the federation.",
-        )
+        remedy = "Leave a site without records out of the federation."
+        raise InvalidParameter("X", "have at least one row and one column", "a stream without batches", remedy)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         known = None
@@ -276,12 +263,8 @@ class _Batches(_Source):
         kind = import_module("pyarrow").RecordBatch
         for batch in self.open():
             if not isinstance(batch, kind):
-                raise InvalidParameter(
-                    "A stream",
-                    "give record batches of pyarrow",
-                    type(batch).__name__,
-                    "Convert each part with pyarrow.RecordBatch.from_pandas or from_pydict.",
-                )
+                remedy = "Convert each part with pyarrow.RecordBatch.from_pandas or from_pydict."
+                raise InvalidParameter("A stream", "give record batches of pyarrow", type(batch).__name__, remedy)
             yield batch
 
 
@@ -290,12 +273,9 @@ def _source(data: object) -> _Source:
     if isinstance(data, sets.Dataset):
         return _Dataset(data)
     if hasattr(data, "read_next_batch") or (isinstance(data, Iterable) and iter(data) is data):
-        raise InvalidParameter(
-            "A stream",
-            "be readable again, once for every release",
-            f"{type(data).__name__}, which can be read once",
-            "Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...).",
-        )
+        must = "be readable again, once for every release"
+        remedy = "Give a function that opens it: rows(lambda: connection.execute(query).to_arrow_reader(), ...)."
+        raise InvalidParameter("A stream", must, f"{type(data).__name__}, which can be read once", remedy)
     if hasattr(type(data), "__arrow_c_stream__"):
         reader = import_module("pyarrow").RecordBatchReader
         return _Batches(lambda: cast("Iterable[pa.RecordBatch]", reader.from_stream(data)))

@@ -51,11 +51,11 @@ STRIP_ENTRIES = 1 << 17
 
 
 SHRINK_SINGLE = 1 - 2.0**-23
-"""What the bound is multiplied by before rows are rounded to single precision."""
+"""Factor applied to the bound before rows are rounded to single precision."""
 
 _NONE = np.empty(0, dtype=np.intp)
 
-# Bounds and columns for which sums of squares in single precision neither overflow, nor underflow, nor are far off.
+# Bounds and columns for which sums of squares in single precision neither overflow nor underflow, and stay accurate.
 _SINGLE_BOUNDS, _SINGLE_COLUMNS = (2.0**-20, 2.0**20), 2**16
 
 
@@ -63,12 +63,8 @@ def checked_bound(bound: object, *, subject: str = "bound") -> float:
     """Return a public bound as a float."""
     number = isinstance(bound, Real) and not isinstance(bound, bool)
     if not number or not SMALLEST_BOUND <= bound <= LARGEST_BOUND:  # type: ignore[operator]  # a number by now
-        raise InvalidParameter(
-            subject,
-            f"be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}",
-            repr(bound),
-            "Choose it from public knowledge, never from the records.",
-        )
+        must = f"be a positive number between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}"
+        raise InvalidParameter(subject, must, repr(bound), "Choose it from public knowledge, never from the records.")
     return float(bound)  # type: ignore[arg-type]  # a number by now
 
 
@@ -134,21 +130,14 @@ def is_single(precision: str | None, holds_single: bool, bound: float, n_columns
         Columns of a row.
     """
     if precision not in (None, "single", "double"):
-        raise InvalidParameter(
-            "precision",
-            "be 'single', 'double' or None",
-            repr(precision),
-            "Leave it out to sum in the precision of the array.",
-        )
+        remedy = "Leave it out to sum in the precision of the array."
+        raise InvalidParameter("precision", "be 'single', 'double' or None", repr(precision), remedy)
     least, most = _SINGLE_BOUNDS
     usable = least <= bound <= most and n_columns <= _SINGLE_COLUMNS
     if precision == "single" and not usable:
-        raise InvalidParameter(
-            "precision",
-            f"be 'double' for bounds outside {least:.2g} to {most:.2g} and for more than {_SINGLE_COLUMNS} columns",
-            "'single'",
-            "Change the units of the columns, or leave precision out.",
-        )
+        must = f"be 'double' for bounds outside {least:.2g} to {most:.2g} and for more than {_SINGLE_COLUMNS} columns"
+        remedy = "Change the units of the columns, or leave precision out."
+        raise InvalidParameter("precision", must, "'single'", remedy)
     return usable and (precision == "single" or (precision is None and holds_single))
 
 

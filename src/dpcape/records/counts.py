@@ -44,29 +44,29 @@ class Counts:
         )
         self.shape: tuple[int, int] = (self._counts.shape[0], self._counts.shape[1])
         if 0 in self.shape:
-            raise InvalidParameter(
-                "counts",
-                "have at least one document and one word",
-                f"shape {self.shape}",
-                "Leave a site without documents out of the federation.",
-            )
-        given = getattr(self._counts, "names", ()) if feature_names is None else feature_names
-        self.names = checked_names(given, n_columns=self.shape[1], subject="counts") if len(given) else ()
+            remedy = "Leave a site without documents out of the federation."
+            raise InvalidParameter("counts", "have at least one document and one word", f"shape {self.shape}", remedy)
+        words = getattr(self._counts, "names", ()) if feature_names is None else feature_names
+        self.names = checked_names(words, n_columns=self.shape[1], subject="counts") if len(words) else ()
         for rows in strips(*self.shape):
             self.n_invalid += int(np.count_nonzero(self._bad(self._summed(rows.start, rows.stop))))
 
     def read(self, start: int, stop: int) -> SparseBlock:
         """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
         block = self._summed(start, stop)
-        bad = self._bad(block)
-        block.data[np.repeat(bad, np.diff(block.indptr))] = 0.0
+        block.data[np.repeat(self._bad(block), np.diff(block.indptr))] = 0.0
         short = block.sum(axis=1) < MINIMUM_WORDS
         block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
         block.eliminate_zeros()
         return block
 
     def _summed(self, start: int, stop: int) -> SparseBlock:
-        block = self._copied(start, stop)
+        """Return a sparse float64 copy of some rows, with one entry per word."""
+        rows = slice(start, stop)
+        if isinstance(self._counts, csr_array):
+            block = self._counts[rows].astype(np.float64, copy=True)
+        else:
+            block = csr_array(np.array(self._counts.numbers(rows), dtype=np.float64))
         block.sum_duplicates()
         return block
 
@@ -79,22 +79,12 @@ class Counts:
         bad[np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[~good]] = True
         return bad
 
-    def _copied(self, start: int, stop: int) -> SparseBlock:
-        """Return a sparse float64 copy of some rows."""
-        if isinstance(self._counts, csr_array):
-            return self._counts[start:stop].astype(np.float64, copy=True)
-        return csr_array(np.array(self._counts.numbers(slice(start, stop)), dtype=np.float64))
-
 
 def _own_sparse(data: Any) -> csr_array[Any, tuple[int, int]]:
     """Return our own row-format array; it shares the caller's numbers if they are in that format."""
     if data.ndim != 2 or data.dtype.kind not in NUMERIC_KINDS:
-        raise InvalidParameter(
-            "counts",
-            "be a two-dimensional array of numbers",
-            f"shape {data.shape} of {kind_of(data)}",
-            "Give one row per document and one column per word.",
-        )
+        must, remedy = "be a two-dimensional array of numbers", "Give one row per document and one column per word."
+        raise InvalidParameter("counts", must, f"shape {data.shape} of {kind_of(data)}", remedy)
     counts: csr_array[Any, tuple[int, int]] = csr_array(data)
     try:
         counts.check_format(full_check=True)
@@ -115,9 +105,6 @@ def _are_counts(numbers: FloatArray) -> npt.NDArray[np.bool_]:
 def _check_counts(numbers: FloatArray) -> None:
     """Refuse entries that are not counts; the message gives neither position nor value."""
     if not bool(_are_counts(numbers).all()):
-        raise InvalidParameter(
-            "counts",
-            "be whole numbers from 0 to 2147483647",
-            "at least one other (not shown: counts are private)",
-            "Pass how often each word occurs, not weights or frequencies.",
-        )
+        must = "be whole numbers from 0 to 2147483647"
+        remedy = "Pass how often each word occurs, not weights or frequencies."
+        raise InvalidParameter("counts", must, "at least one other (not shown: counts are private)", remedy)

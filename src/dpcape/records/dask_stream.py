@@ -24,7 +24,7 @@ from dpcape.records.streams import Checksum, Piece, Raw, Scan, Stream, changed, 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-# Parts whose results are waited for together: their totals must fit the memory of the site's process.
+# Partitions that are computed together: their totals must fit the memory of the site's process.
 _TOGETHER = 64
 
 
@@ -49,7 +49,7 @@ class DaskStream(Stream):
         the name of a column.
     """
 
-    place = "dask"
+    computed_on = "dask"
 
     def __init__(self, recipe: Recipe, data: Sequence[object]) -> None:
         self._dask = _dask()
@@ -60,14 +60,14 @@ class DaskStream(Stream):
         self.n_columns = max(1, sum(int(collection.shape[1]) for collection in collections))
         if target is not None:
             collections.append(tables[0][target] if isinstance(target, str) else target)
-        self._parts = _parts(collections)
+        self._partitions = _partitions(collections)
         self._first: list[Checksum] | None = None
 
     def scan(self, recipe: Recipe, windows: Iterator[Raw]) -> Scan:
         """Have the cluster read everything once."""
-        found = list(self._each(recipe, _scanned))
-        first = [entry.checksum for entry in found]
-        scan = Scan.of(entry.result for entry in found if entry.result is not None)
+        answers = list(self._each(recipe, Scan.of_part))
+        first = [entry.checksum for entry in answers]
+        scan = Scan.of(entry.result for entry in answers if entry.result is not None)
         self._first = first
         return scan
 
@@ -86,8 +86,8 @@ class DaskStream(Stream):
             yield joined([_cut(piece) for piece in pieces])
 
     def _brought(self) -> Iterator[Raw]:
-        for at, part in enumerate(self._parts):
-            raw = tuple(self._computed(list(part)))
+        for at, partition in enumerate(self._partitions):
+            raw = tuple(self._computed(list(partition)))
             seen = Checksum()
             seen.add(raw)
             self._confirm(at, seen)
@@ -96,16 +96,13 @@ class DaskStream(Stream):
     def _each(self, recipe: Recipe | None, function: Callable[[Recipe, Raw], T] | None) -> Iterator[_OfPart[T]]:
         """Yield what workers give back for each part, in order, and raise if a part is not what it was."""
         work = self._dask.delayed(_on_part, pure=False)
-        for start in range(0, len(self._parts), _TOGETHER):
-            parts = self._parts[start : start + _TOGETHER]
-            found: list[_OfPart[T]] = self._computed([work(recipe, function, *part) for part in parts])
-            for at, entry in enumerate(found, start):
+        for start in range(0, len(self._partitions), _TOGETHER):
+            partitions = self._partitions[start : start + _TOGETHER]
+            answers: list[_OfPart[T]] = self._computed([work(recipe, function, *partition) for partition in partitions])
+            for at, entry in enumerate(answers, start):
                 if entry.version != __version__:
-                    raise ProtocolError(
-                        "The computation was refused",
-                        "workers of the site's Dask cluster have another version of dpcape",
-                        "Install the same one there.",
-                    )
+                    why = "workers of the site's Dask cluster have another version of dpcape"
+                    raise ProtocolError("The computation was refused", why, "Install the same one there.")
                 self._confirm(at, entry.checksum)
                 yield entry
 
@@ -119,12 +116,10 @@ class DaskStream(Stream):
         except DpcapeError:
             raise
         except Exception as error:  # the cluster, or the code behind the collection, may raise anything
-            # The reason may hold values: it stays here, in the log.
+            # The error may contain values of records, so it is written only to the site's own log.
             _log.exception("the Dask cluster failed")
-            raise ProtocolError(
-                f"The computation on the site's Dask cluster failed with {type(error).__name__}",
-                remedy="The site sent nothing. Look at its log, and at the cluster's.",
-            ) from error
+            what = f"The computation on the site's Dask cluster failed with {type(error).__name__}"
+            raise ProtocolError(what, remedy="The site sent nothing. Look at its log, and at the cluster's.") from error
 
 
 @dataclass(frozen=True)
@@ -134,19 +129,15 @@ class _Applied(Generic[T]):
     function: Callable[[Records], T]
 
     def __call__(self, recipe: Recipe, raw: Raw) -> T:
-        return self.function(recipe.made(*raw))
-
-
-def _scanned(recipe: Recipe, raw: Raw) -> Scan:
-    return Scan.part(recipe, raw)
+        return self.function(recipe.records(*raw))
 
 
 def _on_part(recipe: Recipe, function: Callable[[Recipe, Raw], T] | None, *raw: object) -> _OfPart[T]:
     """Run on a worker: read one part, and compute."""
     checksum = Checksum()
     checksum.add(raw)
-    has_rows = function is not None and checksum.n_rows > 0
-    return _OfPart(checksum, function(recipe, raw) if has_rows and function is not None else None, __version__)
+    result = function(recipe, raw) if function is not None and checksum.n_rows > 0 else None
+    return _OfPart(checksum, result, __version__)
 
 
 def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], Any]:
@@ -154,16 +145,11 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
     tables, target = (data[:-1], data[-1]) if isinstance(recipe, OfLabelled) else (data, None)
     named = target is None or isinstance(target, str)
     if not all(hasattr(type(entry), "__dask_graph__") for entry in (*tables, *(() if named else (target,)))):
-        raise InvalidParameter(
-            "Tables and target",
-            "all be collections of Dask, or none of them",
-            "both kinds",
-            "Convert them with dask.array.from_array, or compute the collections.",
-        )
+        remedy = "Convert them with dask.array.from_array, or compute the collections."
+        raise InvalidParameter("Tables and target", "all be collections of Dask, or none of them", "both kinds", remedy)
     if isinstance(target, str) and not hasattr(tables[0], "columns"):
-        raise InvalidParameter(
-            "y", "be an array of Dask where X is one", f"the name {target!r}", "Pass the array, or a table."
-        )
+        must = "be an array of Dask where X is one"
+        raise InvalidParameter("y", must, f"the name {target!r}", "Pass the array, or a table.")
     return tables, target
 
 
@@ -178,20 +164,16 @@ def _chosen(collection: Any, recipe: OfRows, target: object) -> tuple[Any, Names
     return collection[list(columns.names)], None
 
 
-def _parts(collections: Sequence[Any]) -> list[tuple[object, ...]]:
-    """Return the parts of all collections that belong together."""
-    parts = []
+def _partitions(collections: Sequence[Any]) -> list[tuple[object, ...]]:
+    """Return the partitions of all collections that belong together."""
+    partitions = []
     for collection in collections:
-        found = collection.to_delayed()
-        parts.append(list(found.ravel()) if hasattr(found, "ravel") else list(found))
-    if len({len(entry) for entry in parts}) > 1:
-        raise InvalidParameter(
-            "Collections of Dask",
-            "be divided into the same parts",
-            "different numbers of them",
-            "Use rechunk or repartition.",
-        )
-    return list(zip(*parts, strict=True))
+        delayed = collection.to_delayed()
+        partitions.append(list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed))
+    if len({len(entry) for entry in partitions}) > 1:
+        must = "be divided into the same parts"
+        raise InvalidParameter("Collections of Dask", must, "different numbers of them", "Use rechunk or repartition.")
+    return list(zip(*partitions, strict=True))
 
 
 def _cut(piece: Piece[Raw]) -> Raw:

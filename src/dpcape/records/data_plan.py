@@ -151,15 +151,15 @@ class DataPlan:
     def _typed(self, holding: Holding) -> Records:
         columns = self.tables[0]
         assert isinstance(columns.ranges, Schema)
-        found = holding.table(columns)
-        if isinstance(found, np.ndarray):
-            found = {name: found[:, place] for place, name in enumerate(columns.names)}
-        return table(found, columns=columns.ranges, missing=columns.missing)
+        values = holding.table(columns)
+        if isinstance(values, np.ndarray):
+            values = {name: values[:, at] for at, name in enumerate(columns.names)}
+        return table(values, columns=columns.ranges, missing=columns.missing)
 
     def _pairs(self, holding: Holding, progress: bool) -> Records:
-        whole = _large(holding, *self.tables)
+        large = _large(holding, *self.tables)
         if self.kind == "views":
-            first, second, *more = (whole or holding.table(columns) for columns in self.tables)
+            first, second, *more = (large or holding.table(columns) for columns in self.tables)
             return views(
                 first,
                 second,
@@ -173,17 +173,17 @@ class DataPlan:
                 progress=progress,
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)
-        only = self.tables[0]
+        columns = self.tables[0]
         return labelled(
-            whole or holding.table(only),
-            holding.vector(self.target, text=is_text) if whole is None else self.target,
+            large or holding.table(columns),
+            holding.vector(self.target, text=is_text) if large is None else self.target,
             bound=self.bounds[0],
             response=self.response,
             classes=self.classes,
-            ranges=only.ranges,
-            missing=only.missing,
+            ranges=columns.ranges,
+            missing=columns.missing,
             outside=self.outside,
-            feature_names=only.names or None,
+            feature_names=columns.names or None,
             invalid=self.invalid,
             precision=self.precision,
             progress=progress,
@@ -205,12 +205,9 @@ def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArra
     """Return an array as rows of the declared width; trailing axes, such as those of images, are joined."""
     flat = array.reshape(len(array), -1) if array.ndim > 2 else array
     if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
-        raise InvalidParameter(
-            subject,
-            f"have the {columns.n_columns} columns the study declares",
-            f"shape {array.shape[1:]} per record",
-            "Check the study's [data] table against the file.",
-        )
+        must = f"have the {columns.n_columns} columns the study declares"
+        remedy = "Check the study's [data] table against the file."
+        raise InvalidParameter(subject, must, f"shape {array.shape[1:]} per record", remedy)
     return flat
 
 

@@ -107,8 +107,8 @@ class Features:
         if self._schema is None and self._n_readings == 1:
             return self._filled(start, stop, out, factors)
         if self._kept is None:
-            kept = np.empty((self.n_rows, self.n_features)), np.ones(self.n_rows)
-            self._kept = _Kept(*kept, self._filled(0, self.n_rows, *kept))
+            rows, row_factors = np.empty((self.n_rows, self.n_features)), np.ones(self.n_rows)
+            self._kept = _Kept(rows, row_factors, self._filled(0, self.n_rows, rows, row_factors))
         # Copied: a statistic that reads a block may change it.
         np.copyto(out, self._kept.rows[start:stop])
         if factors is not None:
@@ -132,18 +132,15 @@ class Features:
         valid = np.ones(stop - start, dtype=np.bool_)
         for rows in self._strips(stop - start, entry_bytes=4):
             goal, first, last = out[rows], start + rows.start, start + rows.stop
-            if self._holds_single and self._copy_short(first, last, goal):
-                continue
+            if self._holds_single:
+                # As in `_fill_strip`: copied before lengths are taken.
+                np.copyto(goal, cast("AnyArray", self._read(first, last)))
+                if certainly_short(goal, bound=self.bound):
+                    continue
             strip = np.empty(goal.shape)
             self._fill_strip(first, last, strip, valid[rows], shrink=SHRINK_SINGLE)
             np.copyto(goal, strip, casting="same_kind")
         return valid
-
-    def _copy_short(self, start: int, stop: int, goal: SingleArray) -> bool:
-        """Copy rows of single precision if all are certainly short enough, and tell whether they are."""
-        # As in `_fill_strip`: copied before lengths are taken.
-        np.copyto(goal, cast("AnyArray", self._read(start, stop)))
-        return certainly_short(goal, bound=self.bound)
 
     def emptied(self) -> Features:
         """Return the same columns with no row that is valid."""
@@ -172,10 +169,10 @@ class Features:
                 goal[:], valid[:] = 0.0, False
                 return
             # Halve until each invalid row is by itself.
-            half = (stop - start) // 2
-            before, after = (None, None) if factors is None else (factors[:half], factors[half:])
-            self._fill_strip(start, start + half, goal[:half], valid[:half], before, shrink)
-            self._fill_strip(start + half, stop, goal[half:], valid[half:], after, shrink)
+            middle = (stop - start) // 2
+            before, after = (None, None) if factors is None else (factors[:middle], factors[middle:])
+            self._fill_strip(start, start + middle, goal[:middle], valid[:middle], before, shrink)
+            self._fill_strip(start + middle, stop, goal[middle:], valid[middle:], after, shrink)
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -238,14 +235,13 @@ def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
     """Return the bound, or the length that no row exceeds by its public ranges where that is less."""
     if schema is None or any(column.range is None and column.levels is None for column in schema.columns):
         if bound is None:
-            raise InvalidParameter(
-                subject,
-                "have a bound where not all columns have public ranges",
-                "a table without both",
+            must = "have a bound where not all columns have public ranges"
+            remedy = (
                 "State ranges for all columns, such as ranges=(0, 255), and leave the bound out. Or choose a bound "
                 "from public knowledge, near the length of a typical row: the usual size of an entry times the square "
-                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound.",
+                "root of the number of columns. Longer rows are scaled down, and noise grows with the bound."
             )
+            raise InvalidParameter(subject, must, "a table without both", remedy)
         return bound
     cap = longest_row(len(schema.columns))
     return cap if bound is None else min(bound, cap)
@@ -258,14 +254,11 @@ def _schema_for(table: Table, ranges: Ranges | None, missing: object) -> Schema 
     if ranges is None:
         schema = as_it_is(table.names, n_columns=table.shape[1])
     else:
-        pairs = [ranges] * table.shape[1] if _is_one_range(ranges) else ranges
+        # One (low, high) stands for all columns.
+        is_one = isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges)
+        pairs = [ranges] * table.shape[1] if is_one else ranges
         schema = Schema.of(pairs, names=() if isinstance(pairs, Mapping | Schema) else table.names)
     return schema.with_missing(missing)
-
-
-def _is_one_range(ranges: Ranges) -> bool:
-    """Tell whether one (low, high) stands for all columns."""
-    return isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges)
 
 
 def _selection(table: Table, schema: Schema | None) -> list[int] | None:
@@ -283,19 +276,11 @@ def _selection(table: Table, schema: Schema | None) -> list[int] | None:
 def _check_unnamed(table: Table, schema: Schema) -> None:
     """Refuse to match columns by name where there are no names, and pairs that are not one per column."""
     if schema.named:
-        raise InvalidParameter(
-            f"Columns of {table.subject}",
-            "have names, to be found in the schema",
-            "an array without names",
-            "Pass feature_names=, or a pandas or polars table.",
-        )
+        must, remedy = "have names, to be found in the schema", "Pass feature_names=, or a pandas or polars table."
+        raise InvalidParameter(f"Columns of {table.subject}", must, "an array without names", remedy)
     if len(schema.columns) != table.shape[1]:
-        raise InvalidParameter(
-            "ranges",
-            f"be one (low, high) pair per column of {table.subject} ({table.shape[1]})",
-            len(schema.columns),
-            "List every column, in order.",
-        )
+        must = f"be one (low, high) pair per column of {table.subject} ({table.shape[1]})"
+        raise InvalidParameter("ranges", must, len(schema.columns), "List every column, in order.")
 
 
 def _names_and_width(table: Table, schema: Schema | None) -> tuple[tuple[str, ...], int]:
@@ -317,21 +302,21 @@ def one_per_view(value: Any, subject: str, n_views: int) -> tuple[Any, ...]:
 
 def facts_of(kind: str, *features: Features, invalid: str) -> PublicFacts:
     """Return the public facts of one or more tables."""
-    names = tuple(name for part in features for name in part.names)
-    widths = tuple(part.n_features for part in features)
-    preparations = [part.preparation for part in features]
-    is_ranged = all(part.ranges for part in features)
+    names = tuple(name for table in features for name in table.names)
+    widths = tuple(table.n_features for table in features)
+    preparations = [table.preparation for table in features]
+    is_ranged = all(table.ranges for table in features)
     return PublicFacts(
         kind=kind,
         unit="record",
         n_records=features[0].n_rows,
         widths=widths,
-        bounds=tuple(part.bound for part in features),
+        bounds=tuple(table.bound for table in features),
         feature_names=names if len(names) == sum(widths) else (),
-        preparation=" ".join(part or "none" for part in preparations) if any(preparations) else "",
-        ranges=tuple(entry for part in features for entry in part.ranges) if is_ranged else (),
-        longest=tuple(part.longest for part in features) if is_ranged else (),
+        preparation=" ".join(digest or "none" for digest in preparations) if any(preparations) else "",
+        ranges=tuple(entry for table in features for entry in table.ranges) if is_ranged else (),
+        longest=tuple(table.longest for table in features) if is_ranged else (),
         invalid=invalid,
-        schemas=tuple(part.schema for part in features) if any(preparations) else msgspec.UNSET,
-        precision="single" if all(part.is_single for part in features) else msgspec.UNSET,
+        schemas=tuple(table.schema for table in features) if any(preparations) else msgspec.UNSET,
+        precision="single" if all(table.is_single for table in features) else msgspec.UNSET,
     )

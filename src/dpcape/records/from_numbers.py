@@ -67,8 +67,8 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
     if facts.kind == "table":
         return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":
-        parts = np.split(numbers, np.cumsum(facts.widths)[:-1], axis=1)
-        first, second, *more = (part * bound for part, bound in zip(parts, facts.bounds, strict=True))
+        blocks = np.split(numbers, np.cumsum(facts.widths)[:-1], axis=1)
+        first, second, *more = (block * bound for block, bound in zip(blocks, facts.bounds, strict=True))
         return views(first, second, *more, bounds=facts.bounds, precision=precision)
     features = numbers[:, :width] * facts.bounds[0]
     if facts.kind == "rows":
@@ -101,18 +101,18 @@ def table_values(facts: PublicFacts, numbers: FloatArray) -> dict[str, AnyArray]
     numbers : FloatArray
         One row per record, one number per column.
     """
-    found: dict[str, AnyArray] = {}
+    columns: dict[str, AnyArray] = {}
     for entry, values in zip(facts.columns, numbers.T, strict=True):
         is_there = np.abs(values) < _ABSENT
         if entry.kind == "category":
             codes = np.clip((np.where(is_there, values, 0.0) + 1) / 2 * len(entry.levels), 0, len(entry.levels) - 1)
             levels: AnyArray = np.array(entry.levels, dtype=object)[codes.astype(int)]
             levels[~is_there] = None
-            found[entry.name] = levels
+            columns[entry.name] = levels
         else:
-            middle, half = entry.low / 2 + entry.high / 2, entry.high / 2 - entry.low / 2
-            found[entry.name] = np.where(is_there, middle + half * np.where(is_there, values, 0.0), np.nan)
-    return found
+            middle, half_width = entry.low / 2 + entry.high / 2, entry.high / 2 - entry.low / 2
+            columns[entry.name] = np.where(is_there, middle + half_width * np.where(is_there, values, 0.0), np.nan)
+    return columns
 
 
 def _labelled(facts: PublicFacts, table: FloatArray, last: FloatArray) -> Records:

@@ -114,9 +114,9 @@ class Records:
             for first in range(0, stop - start, size):
                 block = buffer[first : min(first + size, stop - start)]
                 if not all_valid:
-                    kept = block[valid[first : first + size]]
-                    block = block[: len(kept)]
-                    block[:] = kept
+                    valid_rows = block[valid[first : first + size]]
+                    block = block[: len(valid_rows)]
+                    block[:] = valid_rows
                 yield block
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -161,12 +161,8 @@ class Records:
 
         The factors by which rows were shortened are written into `factors` if it is given.
         """
-        raise InvalidParameter(
-            "rows",
-            "be asked of records made of bounded rows",
-            f"{self.kind} of unit {self.unit!r}",
-            "Use a statistic made for this kind of records.",
-        )
+        must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
+        raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
         """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
@@ -211,9 +207,9 @@ class Views(Records):
         valid: Mask = np.ones(stop - start, dtype=bool)
         end = 0
         for features in self._tables:
-            place, end = end, end + features.n_features
+            first, end = end, end + features.n_features
             own = None if factors is None else np.ones(stop - start)
-            valid &= features.fill(start, stop, out[:, place:end], own)
+            valid &= features.fill(start, stop, out[:, first:end], own)
             if factors is not None and own is not None:
                 np.minimum(factors, own, out=factors)
         return valid
@@ -222,8 +218,8 @@ class Views(Records):
         valid: Mask = np.ones(stop - start, dtype=bool)
         end = 0
         for features in self._tables:
-            place, end = end, end + features.n_features
-            valid &= features.fill_single(start, stop, out[:, place:end])
+            first, end = end, end + features.n_features
+            valid &= features.fill_single(start, stop, out[:, first:end])
         return valid
 
     def _any_invalid(self) -> bool:
@@ -278,9 +274,8 @@ class Documents(Records):
     def blocks(self, size: int = 1024) -> Iterator[SparseBlock]:
         """Return an iterator over sparse blocks of counts, (at most `size`, n_features)."""
         step = checked_size(size)
-        starts = range(0, self.n_records, step)
         # A document that cannot be read is a row of zeros, as a short one is.
-        return (self._counts.read(start, min(start + step, self.n_records)) for start in starts)
+        return (self._counts.read(at, min(at + step, self.n_records)) for at in range(0, self.n_records, step))
 
     @property
     def n_invalid(self) -> int:
@@ -310,12 +305,8 @@ class Subjects(Records):
     def each_subject(self) -> Iterator[FloatArray]:
         """Return an iterator over subjects, (time points, n_features) each; the buffer is used again."""
         if self.unit != "subject":
-            raise InvalidParameter(
-                "unit",
-                "be 'subject' to go through whole subjects",
-                "'record'",
-                "Build the records with unit='subject', or use blocks().",
-            )
+            remedy = "Build the records with unit='subject', or use blocks()."
+            raise InvalidParameter("unit", "be 'subject' to go through whole subjects", "'record'", remedy)
         return self._each_subject()
 
     def _each_subject(self) -> Iterator[FloatArray]:
@@ -359,12 +350,8 @@ class Subjects(Records):
 
     def _require_time_points(self) -> None:
         if self.unit != "record":
-            raise InvalidParameter(
-                "unit",
-                "be 'record' to go through single time points",
-                "'subject'",
-                "Use each_subject(), and a statistic that treats a subject as one contribution.",
-            )
+            remedy = "Use each_subject(), and a statistic that treats a subject as one contribution."
+            raise InvalidParameter("unit", "be 'record' to go through single time points", "'subject'", remedy)
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         position = start
@@ -382,9 +369,9 @@ class Subjects(Records):
 
 def _aligned(n_rows: int, n_columns: int) -> SingleArray:
     """Return an empty array of single precision that begins at a multiple of 64 bytes."""
-    whole = np.empty(n_rows * n_columns + 16, dtype=np.float32)
-    start = -(whole.ctypes.data // 4) % 16
-    return whole[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
+    memory = np.empty(n_rows * n_columns + 16, dtype=np.float32)
+    start = -(memory.ctypes.data // 4) % 16
+    return memory[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 def checked_size(size: int) -> int:

@@ -43,12 +43,8 @@ class Response:
             return
         check_finite(self._values, subject="y")
         if outside == "refuse" and bool(((self._values < low) | (self._values > high)).any()):
-            raise InvalidParameter(
-                "y",
-                f"lie in the public range {self.range}",
-                "a value outside",
-                "Widen the range from public knowledge, or use outside='clip'.",
-            )
+            remedy = "Widen the range from public knowledge, or use outside='clip'."
+            raise InvalidParameter("y", f"lie in the public range {self.range}", "a value outside", remedy)
 
     def read(self, start: int, stop: int) -> FloatArray:
         """Return responses `start` to `stop`, in [-1, 1]."""
@@ -57,8 +53,8 @@ class Response:
         if self._refuses:
             check_finite(block, subject="y")
         block[~np.isfinite(block)] = self.range[0]
-        middle, half = middle_and_half(self.range)
-        map_to_unit(block, middle=middle, half=half, out=block)
+        middle, half_width = middle_and_half(self.range)
+        map_to_unit(block, middle=middle, half_width=half_width, out=block)
         return block
 
     def valid(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
@@ -89,12 +85,9 @@ class Codes:
         self.labels_are = _kind_of(labels)
         self.n_invalid = int(np.count_nonzero(self._codes < 0))
         if self.n_invalid and not lenient:
-            raise InvalidParameter(
-                "y",
-                "contain only labels listed in classes",
-                "at least one other (not shown: labels are private)",
-                "Add it to classes at every site, or leave such records out by a public rule.",
-            )
+            must = "contain only labels listed in classes"
+            remedy = "Add it to classes at every site, or leave such records out by a public rule."
+            raise InvalidParameter("y", must, "at least one other (not shown: labels are private)", remedy)
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.intp]:
         """Return the codes of records `start` to `stop`; -1 where a label is not valid."""
@@ -109,8 +102,8 @@ class Codes:
 def _are_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Tell which labels are missing."""
     if values.dtype.kind == "f":
-        found: npt.NDArray[np.bool_] = np.isnan(values)
-        return found
+        missing: npt.NDArray[np.bool_] = np.isnan(values)
+        return missing
     if values.dtype.kind in "biuUS":
         return np.zeros(len(values), dtype=np.bool_)
     return np.array([is_missing(value) for value in values.tolist()], dtype=np.bool_)
@@ -128,7 +121,6 @@ def _kind_of(labels: tuple[Any, ...]) -> str | msgspec.UnsetType:
 def _checked_classes(classes: object) -> tuple[Any, ...]:
     """Return the public list of at least two classes."""
     if not isinstance(classes, list | tuple | range | np.ndarray) or len(classes) < 2:
-        raise InvalidParameter(
-            "classes", "be a list of at least two labels", repr(classes), "List every public class once."
-        )
+        remedy = "List every public class once."
+        raise InvalidParameter("classes", "be a list of at least two labels", repr(classes), remedy)
     return tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)

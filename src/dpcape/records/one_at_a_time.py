@@ -55,5 +55,5 @@ def one_at_a_time(records: Records) -> Iterator[SingleRecord]:
         for at in range(n_records):
             one = slice(at, at + 1)
             yield SingleRecord(
-                records, tuple(part[one].copy() for part in block) if isinstance(block, tuple) else block[one].copy()
+                records, tuple(array[one].copy() for array in block) if isinstance(block, tuple) else block[one].copy()
             )

@@ -75,19 +75,19 @@ class ColumnCheck:
     @property
     def alarms(self) -> list[str]:
         """Sentences on what would make a study meaningless."""
-        found = []
+        texts = []
         if self.n_codes > MOST_CODES * self.n:
-            listed = ", ".join(f"{code:g}" for code in self.codes)
-            found.append(f"{self._share(self.n_codes)} are {listed}, which often stands for a missing value")
+            codes = ", ".join(f"{code:g}" for code in self.codes)
+            texts.append(f"{self._share(self.n_codes)} are {codes}, which often stands for a missing value")
         if self.outside > MOST_OUTSIDE * self.n:
-            found.append(f"{self._share(self.outside)} are outside the public range and are moved to its ends")
+            texts.append(f"{self._share(self.outside)} are outside the public range and are moved to its ends")
         if self.unlisted > MOST_UNLISTED * self.n:
-            found.append(f"{self._share(self.unlisted)} are not on the public list of levels")
+            texts.append(f"{self._share(self.unlisted)} are not on the public list of levels")
         if self.missing > MOST_MISSING * self.n:
-            found.append(f"{self._share(self.missing)} are missing")
+            texts.append(f"{self._share(self.missing)} are missing")
         if self.is_constant:
-            found.append("all values become the same number")
-        return [f"Column {self.name!r}: {text}." for text in found]
+            texts.append("all values become the same number")
+        return [f"Column {self.name!r}: {text}." for text in texts]
 
     def _share(self, count: int) -> str:
         return share_text(count, self.n)
@@ -135,11 +135,11 @@ class OwnCheck:
         return [*shown, ("people with several rows", people)]
 
 
-def share_text(count: int, whole: int) -> str:
+def share_text(count: int, total: int) -> str:
     """Return a count with its share; a small share is not rounded to zero."""
-    share = 100 * count / max(whole, 1)
+    share = 100 * count / max(total, 1)
     percent = "0%" if not count else "below 0.1%" if share < 0.1 else f"{share:.1f}%"
-    return f"{count} of {whole} ({percent})"
+    return f"{count} of {total} ({percent})"
 
 
 def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> OwnCheck:
@@ -155,46 +155,45 @@ def check_own(holding: Holding, plan: DataPlan, person: str | None = None) -> Ow
         Column that identifies the person of a row; None looks for a common name.
     """
     with warnings.catch_warnings():
-        # Counted here.
+        # Invalid records are counted below.
         warnings.simplefilter("ignore", UtilityWarning)
         records = plan.records(holding)
     columns = tuple(_columns(holding, plan)) if plan.kind not in ("documents", "subjects") else ()
     n_rows, clipped = _clipped(holding, plan, records)
-    twice = _twice(holding)
     owner, several = _several(holding, person or plan.subject)
-    found = OwnCheck(
+    check = OwnCheck(
         n_records=records.n_records,
         n_invalid=records.n_invalid,
         columns=_worst(columns),
         n_rows=n_rows,
         clipped=clipped,
-        twice=twice,
+        twice=_twice(holding),
         person=owner,
         several=several,
         alarms=(),
     )
-    general = _alarms(found, is_per_person=plan.kind == "subjects")
-    return OwnCheck(**{**vars(found), "alarms": (*general, *(text for entry in columns for text in entry.alarms))})
+    general = _alarms(check, is_per_person=plan.kind == "subjects")
+    return OwnCheck(**{**vars(check), "alarms": (*general, *(text for entry in columns for text in entry.alarms))})
 
 
-def _alarms(found: OwnCheck, *, is_per_person: bool) -> list[str]:
+def _alarms(check: OwnCheck, *, is_per_person: bool) -> list[str]:
     """Return sentences on problems that concern all columns."""
     texts = []
-    if found.n_invalid > MOST_INVALID * found.n_records:
+    if check.n_invalid > MOST_INVALID * check.n_records:
         texts.append(
-            f"{share_text(found.n_invalid, found.n_records)} records cannot be read and contribute zero. Correct them, "
+            f"{share_text(check.n_invalid, check.n_records)} records cannot be read and contribute zero. Correct them, "
             "or ask for a public fill (missing)."
         )
-    if found.clipped > MOST_CLIPPED * found.n_rows:
+    if check.clipped > MOST_CLIPPED * check.n_rows:
         texts.append(
-            f"{share_text(found.clipped, found.n_rows)} rows are longer than the bound and are shortened to it. The "
+            f"{share_text(check.clipped, check.n_rows)} rows are longer than the bound and are shortened to it. The "
             "bound is too small, or columns are in other units."
         )
-    if found.twice is not None and found.twice > MOST_TWICE * found.n_rows:
-        texts.append(f"{share_text(found.twice, found.n_rows)} rows are there more than once.")
-    if found.several and not is_per_person:
+    if check.twice is not None and check.twice > MOST_TWICE * check.n_rows:
+        texts.append(f"{share_text(check.twice, check.n_rows)} rows are there more than once.")
+    if check.several and not is_per_person:
         texts.append(
-            f"{found.several} people have several rows (column {found.person!r}): the study protects one row, and a "
+            f"{check.several} people have several rows (column {check.person!r}): the study protects one row, and a "
             "person with k rows less, mu being up to k times larger. Keep one row per person by a public rule."
         )
     return texts
@@ -203,8 +202,8 @@ def _alarms(found: OwnCheck, *, is_per_person: bool) -> list[str]:
 def _worst(columns: Sequence[ColumnCheck]) -> tuple[ColumnCheck, ...]:
     if len(columns) <= MOST_SHOWN:
         return tuple(columns)
-    kept = sorted(columns, key=lambda entry: -(entry.outside + entry.unlisted + entry.missing + entry.n_codes))
-    return tuple(kept[:MOST_SHOWN])
+    by_problems = sorted(columns, key=lambda entry: -(entry.outside + entry.unlisted + entry.missing + entry.n_codes))
+    return tuple(by_problems[:MOST_SHOWN])
 
 
 def _columns(holding: Holding, plan: DataPlan) -> Iterator[ColumnCheck]:
@@ -244,19 +243,19 @@ def check_column(spec: Column, values: AnyArray) -> ColumnCheck:
     """
     if spec.levels is not None:
         return _check_levels(spec, values)
-    numbers = to_days(values) if spec.dates else _numbers(values)
+    numbers = to_days(values) if spec.dates else np.asarray(values, dtype=np.float64)
     absent = np.isnan(numbers)
     there = numbers[~absent]
     low, high = spec.range if spec.range is not None else (-np.inf, np.inf)
     outside = (there < low) | (there > high) | ~np.isfinite(there)
-    kept = np.clip(there, low, high)
+    clipped = np.clip(there, low, high)
     return ColumnCheck(
         name=spec.name,
         n=len(numbers),
         missing=int(absent.sum()),
         outside=int(outside.sum()),
         codes={} if spec.dates else _codes(there, outside, (low, high)),
-        is_constant=bool(there.size > 1 and (kept == kept[0]).all()),
+        is_constant=bool(there.size > 1 and (clipped == clipped[0]).all()),
     )
 
 
@@ -292,13 +291,13 @@ def _codes(there: FloatArray, outside: BoolArray, ends: tuple[float, float]) -> 
     Outside the range each one counts. Inside it, or without a range, a number is taken for a code only if it stands out
     from the values near it: 88 is an age too.
     """
-    found = {}
+    codes = {}
     for code in SENTINELS:
         equal = there == code
         count = int(equal.sum())
         if count and (bool(outside[equal].any()) or _stands_out(there, code, count, ends)):
-            found[float(code)] = count
-    return found
+            codes[float(code)] = count
+    return codes
 
 
 def _stands_out(there: FloatArray, code: float, count: int, ends: tuple[float, float]) -> bool:
@@ -314,18 +313,14 @@ def _stands_out(there: FloatArray, code: float, count: int, ends: tuple[float, f
     return count >= _STANDS_OUT * most
 
 
-def _numbers(values: AnyArray) -> FloatArray:
-    return np.asarray(values, dtype=np.float64)
-
-
 def _clipped(holding: Holding, plan: DataPlan, records: Records) -> tuple[int, int]:
     """Return the number of rows, and of those that are longer than the bound."""
     if plan.kind in ("documents", "table"):
         return records.n_records, 0
     if plan.kind == "subjects":
-        series = [np.asarray(part, dtype=np.float64) for part in holding.series(plan.tables[0], plan.subject)]
-        longer = [np.linalg.norm(np.nan_to_num(part), axis=1) > plan.bounds[0] for part in series]
-        return sum(len(part) for part in series), int(sum(part.sum() for part in longer))
+        series = [np.asarray(rows, dtype=np.float64) for rows in holding.series(plan.tables[0], plan.subject)]
+        longer = [np.linalg.norm(np.nan_to_num(rows), axis=1) > plan.bounds[0] for rows in series]
+        return sum(len(rows) for rows in series), int(sum(rows.sum() for rows in longer))
     shortened = sum(int((factors < 1).sum()) for _, factors in records.shortened_blocks(4096))
     return records.n_records, shortened
 
@@ -346,7 +341,7 @@ def _several(holding: Holding, person: str | None) -> tuple[str, int]:
     names = {name.strip().lower(): name for name in holding.names()}
     if person is not None and person not in holding.names():
         raise InvalidParameter("--person", "name a column of the data", repr(person), "Check the name.")
-    chosen = person or next((names[usual] for usual in PERSON_NAMES if usual in names), "")
+    chosen = person or next((names[name] for name in PERSON_NAMES if name in names), "")
     if not chosen:
         return "", 0
     owners = Counter(owner for owner in holding.vector(chosen, text=True).tolist() if owner is not None)

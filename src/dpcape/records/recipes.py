@@ -47,7 +47,7 @@ class OfRows:
             is_checked=self.is_checked,
         )
 
-    def made(self, X: object) -> Rows:
+    def records(self, X: object) -> Rows:
         """Return records."""
         features = self.features(X)
         return Rows(features, facts_of("rows", features, invalid=self.invalid))
@@ -77,20 +77,19 @@ class OfViews:
     tables: tuple[OfRows, ...]
     invalid: str
 
-    def made(self, *data: object) -> Views:
+    def records(self, *data: object) -> Views:
         """Return records."""
         n_views = len(self.tables)
         subjects = ("X", "Y", *(f"View {number}" for number in range(3, n_views + 1)))
-        found = [
+        tables = [
             recipe.features(table, subject) for recipe, table, subject in zip(self.tables, data, subjects, strict=True)
         ]
-        if len({features.n_rows for features in found}) > 1:
-            counts = " and ".join(str(features.n_rows) for features in found)
-            named, where = ("X and Y", "both") if n_views == 2 else ("All views", "each")
-            raise InvalidParameter(
-                named, "have the same number of rows", counts, f"Give each record one row in {where}."
-            )
-        return Views(found, facts_of("views", *found, invalid=self.invalid))
+        if len({features.n_rows for features in tables}) > 1:
+            counts = " and ".join(str(features.n_rows) for features in tables)
+            named, holder = ("X and Y", "both") if n_views == 2 else ("All views", "each")
+            remedy = f"Give each record one row in {holder}."
+            raise InvalidParameter(named, "have the same number of rows", counts, remedy)
+        return Views(tables, facts_of("views", *tables, invalid=self.invalid))
 
     def named(self, names: Sequence[Names]) -> OfViews:
         """Return the same for tables with these names of columns."""
@@ -114,7 +113,7 @@ class OfLabelled:
     classes: Sequence[object] | None
     outside: str
 
-    def made(self, X: object, y: object) -> Labelled:
+    def records(self, X: object, y: object) -> Labelled:
         """Return records."""
         features, invalid = self.rows.features(X), self.rows.invalid
         facts = facts_of("labelled", features, invalid=invalid)

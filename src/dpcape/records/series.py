@@ -27,11 +27,10 @@ def series_of(
     change what is public. A series with others is invalid.
     """
     if isinstance(arrays, str | Mapping) or not isinstance(arrays, Iterable):
-        raise InvalidParameter(
-            "arrays", "be a list with one array per subject", type(arrays).__name__, "Write [first, second, ...]."
-        )
-    listed = list(arrays)
-    if not listed:
+        remedy = "Write [first, second, ...]."
+        raise InvalidParameter("arrays", "be a list with one array per subject", type(arrays).__name__, remedy)
+    given = list(arrays)
+    if not given:
         raise InvalidParameter("arrays", "hold at least one subject", "an empty list", "Leave such a site out.")
     lenient = longest is not None and invalid == "zero"
 
@@ -56,34 +55,25 @@ def series_of(
             return None
 
     by_subject = longest is not None
-    # Single time points do not change columns: all tables must be alike.
-    pattern = features(np.zeros((1, n_features or 0)) if by_subject else listed[0])
-    tables = [opened(array) for array in listed]
-    usual = (pattern.n_features, pattern.names)
+    # Replacing a time point cannot change the columns, so all tables must have the same ones.
+    pattern = features(np.zeros((1, n_features or 0)) if by_subject else given[0])
+    tables = [opened(array) for array in given]
+    expected = (pattern.n_features, pattern.names)
     if n_features not in (None, pattern.n_features):
         raise InvalidParameter("n_features", "be the number of columns of every series", n_features)
-    if by_subject and not pattern.names and all(part is not None and part.names for part in tables):
-        raise InvalidParameter(
-            "feature_names",
-            "be given for unit='subject' where the tables of subjects have names of their own",
-            "None",
-            "List the public ones as feature_names=[...].",
-        )
-    same = [part for part in tables if part is not None and (part.n_features, part.names) == usual]
-    if len(same) < len(listed) and not lenient:
-        raise InvalidParameter(
-            "All subjects", "have the same columns", "different ones", "Use one mask or atlas for every subject."
-        )
-    kept = [part for part in same if longest is None or part.n_rows <= longest]
-    if len(kept) < len(same) and not lenient:
-        raise InvalidParameter(
-            "A subject",
-            f"have at most rows_per_subject ({longest}) time points",
-            "a longer series",
-            "Cut long series by a public rule.",
-        )
+    if by_subject and not pattern.names and all(table is not None and table.names for table in tables):
+        must = "be given for unit='subject' where the tables of subjects have names of their own"
+        raise InvalidParameter("feature_names", must, "None", "List the public ones as feature_names=[...].")
+    same = [table for table in tables if table is not None and (table.n_features, table.names) == expected]
+    if len(same) < len(given) and not lenient:
+        remedy = "Use one mask or atlas for every subject."
+        raise InvalidParameter("All subjects", "have the same columns", "different ones", remedy)
+    short_enough = [table for table in same if longest is None or table.n_rows <= longest]
+    if len(short_enough) < len(same) and not lenient:
+        must = f"have at most rows_per_subject ({longest}) time points"
+        raise InvalidParameter("A subject", must, "a longer series", "Cut long series by a public rule.")
     # Even without a valid series, the number of columns is known.
-    return kept or [pattern.emptied()], len(listed)
+    return short_enough or [pattern.emptied()], len(given)
 
 
 def columns_of(
@@ -102,16 +92,14 @@ def columns_of(
     by_subject : bool
         Whether whole people are protected.
     """
-    whole = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool) and n_features >= 1
-    if n_features is not None and not whole:
-        raise InvalidParameter(
-            "n_features", "be a positive whole number", repr(n_features), "Write the number of voxels or regions."
-        )
+    is_count = isinstance(n_features, int | np.integer) and not isinstance(n_features, bool) and n_features >= 1
+    if n_features is not None and not is_count:
+        remedy = "Write the number of voxels or regions."
+        raise InvalidParameter("n_features", "be a positive whole number", repr(n_features), remedy)
     named = len(feature_names) if feature_names else in_one_file
     if n_features is not None and named is not None and n_features != named:
-        raise InvalidParameter(
-            "n_features", f"be the number of columns that are named ({named})", n_features, "Leave one out."
-        )
+        remedy = "Leave one out."
+        raise InvalidParameter("n_features", f"be the number of columns that are named ({named})", n_features, remedy)
     stated = named if n_features is None else int(n_features)
     if stated is None and by_subject:
         raise InvalidParameter(
@@ -129,10 +117,7 @@ def longest_of(rows_per_subject: int | None, by_subject: bool) -> int:
         return 1
     number = isinstance(rows_per_subject, int | np.integer) and not isinstance(rows_per_subject, bool)
     if rows_per_subject is None or not number or rows_per_subject < 1:
-        raise InvalidParameter(
-            "rows_per_subject",
-            "be a positive whole number for unit='subject'",
-            repr(rows_per_subject),
-            "Choose it from public knowledge, such as the length of a session, never from the longest series.",
-        )
+        must = "be a positive whole number for unit='subject'"
+        remedy = "Choose it from public knowledge, such as the length of a session, never from the longest series."
+        raise InvalidParameter("rows_per_subject", must, repr(rows_per_subject), remedy)
     return int(rows_per_subject)

@@ -62,7 +62,7 @@ def raw_table(
         return data
     holding = _opened(data, _plan("rows"))
     if not _is_by_column(holding):
-        return _array_file(holding, data).whole()
+        return _array_file(holding, data).only_array()
     from dpcape.records.data_plan import Columns
 
     schema = Schema.of(ranges) if isinstance(ranges, Mapping | Schema) else None
@@ -70,8 +70,8 @@ def raw_table(
         wanted = tuple(column.name for column in schema.columns)
     else:
         wanted = tuple(names or (name for name in holding.names() if name != besides))
-    found = holding.table(Columns(wanted, len(wanted), ranges=schema))
-    return found if isinstance(found, Mapping) else {name: found[:, at] for at, name in enumerate(wanted)}
+    values = holding.table(Columns(wanted, len(wanted), ranges=schema))
+    return values if isinstance(values, Mapping) else {name: values[:, at] for at, name in enumerate(wanted)}
 
 
 def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
@@ -83,9 +83,9 @@ def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
         return None
     from dpcape.records.readers.columnar import large_set
 
-    where = Path(data)
-    is_parquet = where.is_dir() or where.suffix.lower() in (".parquet", ".pq")
-    return large_set(where) if is_parquet else None
+    path = Path(data)
+    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
+    return large_set(path) if is_parquet else None
 
 
 def raw_target(data: object, y: object, *, text: bool) -> object:
@@ -144,9 +144,11 @@ def raw_series(
     from dpcape.records.data_plan import Columns
     from dpcape.records.readers.files import SeriesFolder
 
-    holding: Holding = (
-        SeriesFolder([Path(entry) for entry in data], plan) if _are_paths(data) else _opened(_source(data), plan)
-    )
+    if _are_paths(data):
+        holding: Holding = SeriesFolder([Path(entry) for entry in data], plan)
+    else:
+        assert is_source(data)
+        holding = _opened(data, plan)
     if mask is not None:
         from dpcape.records.readers.nifti import voxel_names
 
@@ -172,13 +174,7 @@ def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] 
     if isinstance(holding, ArrayFile):
         return Columns(tuple(names or ()), holding.width())
     assert isinstance(holding, SeriesFolder)
-    first = holding.first()
-    return _series_columns(first, subject, names)
-
-
-def _source(data: object) -> str | os.PathLike[str] | Source:
-    assert is_source(data)
-    return data
+    return _series_columns(holding.first(), subject, names)
 
 
 def _are_paths(data: object) -> TypeGuard[Sequence[str | os.PathLike[str]]]:
@@ -207,7 +203,6 @@ def _array_file(holding: object, data: object) -> ArrayFile:
     from dpcape.records.readers.array_files import ArrayFile
 
     if not isinstance(holding, ArrayFile):
-        raise InvalidParameter(
-            "A file of rows", "be a table or a NumPy array", repr(str(data)), "Use subjects() for images and folders."
-        )
+        remedy = "Use subjects() for images and folders."
+        raise InvalidParameter("A file of rows", "be a table or a NumPy array", repr(str(data)), remedy)
     return holding

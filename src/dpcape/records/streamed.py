@@ -19,7 +19,7 @@ from dpcape.records.streams import Raw, Stream, n_rows_of
 
 T = TypeVar("T")
 
-# Numbers per window: 4 MiB, so that what one core converts the other finds in the cache.
+# Numbers per window: 4 MiB, so that a window converted by one core is still in the cache for the other.
 _WINDOW_ENTRIES = 2**19
 
 
@@ -41,38 +41,38 @@ class Streamed(Records):
     def __init__(self, stream: Stream, recipe: Recipe, *, progress: bool = False) -> None:
         self._stream, self._shows = stream, progress
         named = recipe.named(stream.names)
-        found = stream.scan(named, self._windows(1, None))
-        super().__init__(found.facts)
-        self._recipe, self._n_invalid = named.checked(), found.n_invalid
+        scan = stream.scan(named, self._windows(1, None))
+        super().__init__(scan.facts)
+        self._recipe, self._n_invalid = named.checked(), scan.n_invalid
 
     def blocks(self, size: int = 1024) -> Iterator[Any]:
         """Return an iterator over blocks of at most `size` records, as the kind of records has them."""
-        return (block for part in self._parts(size) for block in part.blocks(size))
+        return (block for window in self._window_records(size) for block in window.blocks(size))
 
     def all_blocks(self, size: int = 1024) -> Iterator[Any]:
         """Return the same as `blocks`, those without a valid record included."""
-        return (block for part in self._parts(size) for block in part.all_blocks(size))
+        return (block for window in self._window_records(size) for block in window.all_blocks(size))
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over clipped rows, (at most `size`, n_features)."""
-        return (block for part in self._parts(size) for block in part.feature_blocks(size))
+        return (block for window in self._window_records(size) for block in window.feature_blocks(size))
 
     def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
         """Return an iterator over clipped rows in single precision."""
-        return (block for part in self._parts(size) for block in part.single_blocks(size))
+        return (block for window in self._window_records(size) for block in window.single_blocks(size))
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors by which they were shortened)."""
-        return (block for part in self._parts(size) for block in part.shortened_blocks(size))
+        return (block for window in self._window_records(size) for block in window.shortened_blocks(size))
 
     def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
         """Return an iterator over (rows, targets, factors) of labelled records."""
-        return (block for part in self._parts(size) for block in part.weighted_blocks(size))
+        return (block for window in self._window_records(size) for block in window.weighted_blocks(size))
 
-    def _parts(self, size: int) -> Iterator[Any]:
+    def _window_records(self, size: int) -> Iterator[Any]:
         """Yield the records of each window; windows are whole numbers of blocks."""
         for raw in self._windows(checked_size(size), self.n_records):
-            yield self._recipe.made(*raw)
+            yield self._recipe.records(*raw)
 
     def _windows(self, size: int, n_records: int | None) -> Iterator[Raw]:
         """Yield windows that a thread reads ahead; show a bar of how far they are, if that is asked for."""
@@ -88,7 +88,7 @@ class Streamed(Records):
     @property
     def computed_on(self) -> str:
         """Where totals are computed, if not in the site's own process."""
-        return self._stream.place
+        return self._stream.computed_on
 
     def check_unchanged(self) -> None:
         """Raise an error if the source no longer holds what was read first."""
@@ -146,18 +146,15 @@ def stream_records(recipe: Recipe, *data: object, progress: bool = False) -> Str
     if any(map(is_on_cluster, data)):
         from dpcape.records.dask_stream import DaskStream
 
-        # Blocks of single precision count on the same order of additions, which workers of several kinds need not have.
+        # Single precision relies on additions in the same order, which different workers do not guarantee.
         return Streamed(DaskStream(recipe, data), recipe.doubled(), progress=progress)
     from dpcape.records.arrow_stream import ArrowStream
 
     tables = data[:-1] if isinstance(recipe, OfLabelled) else data
     if isinstance(recipe, OfViews) and any(table is not tables[0] for table in tables):
-        raise InvalidParameter(
-            "All views of a stream",
-            "be columns of the same one, so that rows belong together",
-            "several streams",
-            "Pass it for each view, with other columns in ranges or feature_names.",
-        )
+        must = "be columns of the same one, so that rows belong together"
+        remedy = "Pass it for each view, with other columns in ranges or feature_names."
+        raise InvalidParameter("All views of a stream", must, "several streams", remedy)
     source = large_dataset(tables[0]) if isinstance(tables[0], str | os.PathLike) else tables[0]
     return Streamed(ArrowStream(source, recipe, data[-1]), recipe, progress=progress)
 

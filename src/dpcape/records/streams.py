@@ -43,7 +43,7 @@ class Stream(ABC):
     n_columns: int
     """Number of columns of all tables."""
 
-    place: str = ""
+    computed_on: str = ""
     """Where totals are computed, if not in the site's own process."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Stream(ABC):
         windows : iterator
             All windows.
         """
-        return Scan.of(Scan.part(recipe, raw) for raw in windows)
+        return Scan.of(Scan.of_part(recipe, raw) for raw in windows)
 
     def each_part(self, recipe: Recipe, function: Callable[[Records], T]) -> Iterator[T] | None:
         """Return what a function gives for the records of each part, computed where they are; None in this process.
@@ -91,33 +91,25 @@ class Scan:
     n_invalid: int
 
     @classmethod
-    def part(cls, recipe: Recipe, raw: Raw) -> Scan:
+    def of_part(cls, recipe: Recipe, raw: Raw) -> Scan:
         """Return what is found in one part that has rows."""
-        records = recipe.made(*raw)
+        records = recipe.records(*raw)
         return cls(records.facts(), records.n_invalid)
 
     @classmethod
-    def of(cls, parts: Iterable[Scan]) -> Scan:
+    def of(cls, scans: Iterable[Scan]) -> Scan:
         """Return what is found in all parts together; refuse parts that do not fit one another."""
         first: PublicFacts | None = None
         n_records = n_invalid = 0
-        for part in parts:
-            first = part.facts if first is None else first
-            if part.facts.shape_facts() != first.shape_facts():
-                raise InvalidParameter(
-                    "All parts of X",
-                    "have the same columns",
-                    "parts that differ",
-                    "Give every part the same names, in the same order.",
-                )
-            n_records, n_invalid = n_records + part.facts.n_records, n_invalid + part.n_invalid
+        for scan in scans:
+            first = scan.facts if first is None else first
+            if scan.facts.shape_facts() != first.shape_facts():
+                remedy = "Give every part the same names, in the same order."
+                raise InvalidParameter("All parts of X", "have the same columns", "parts that differ", remedy)
+            n_records, n_invalid = n_records + scan.facts.n_records, n_invalid + scan.n_invalid
         if first is None:
-            raise InvalidParameter(
-                "X",
-                "have at least one row and one column",
-                "a stream without rows",
-                "Leave a site without records out of the federation.",
-            )
+            remedy = "Leave a site without records out of the federation."
+            raise InvalidParameter("X", "have at least one row and one column", "a stream without rows", remedy)
         return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid)
 
 
@@ -144,11 +136,8 @@ class Checksum:
 
 def changed() -> ProtocolError:
     """Return the error for a source that does not give what it gave the first time."""
-    return ProtocolError(
-        "The data were refused",
-        "they are not those that were read first: rows were added, removed or changed, or came in another order",
-        "Make the records again; a query needs ORDER BY.",
-    )
+    why = "they are not those that were read first: rows were added, removed or changed, or came in another order"
+    return ProtocolError("The data were refused", why, "Make the records again; a query needs ORDER BY.")
 
 
 def checked_windows(windows: Iterator[Raw], first: Checksum | None, seen: Checksum) -> Iterator[Raw]:
@@ -192,17 +181,16 @@ def in_pieces(batches: Iterable[B], n_rows: int, length: Callable[[B], int]) -> 
         yield pieces
 
 
-def joined(parts: Sequence[Raw]) -> Raw:
+def joined(pieces: Sequence[Raw]) -> Raw:
     """Return arrays and frames of consecutive rows as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return tuple(_joined(list(tables)) for tables in zip(*parts, strict=True))
-
-
-def _joined(tables: list[object]) -> object:
-    if isinstance(tables[0], np.ndarray):
-        return np.concatenate(tables)  # type: ignore[arg-type]  # all are arrays
-    return import_module("pandas").concat(tables, ignore_index=True)
+    if len(pieces) == 1:
+        return pieces[0]
+    return tuple(
+        np.concatenate(tables)
+        if isinstance(tables[0], np.ndarray)
+        else import_module("pandas").concat(list(tables), ignore_index=True)
+        for tables in zip(*pieces, strict=True)
+    )
 
 
 def n_rows_of(table: object) -> int:

@@ -70,10 +70,10 @@ def table(
     >>> table(people, columns={"age": (18, 90), "sex": ["F", "M"], "seen": {"range": ["2020-01-01", "2024-12-31"]}})
     TypedTable(n_records=3, columns=('age', 'sex', 'seen'))
     """
-    given = described(schema, columns)
-    if given is None:
+    schema_or_ranges = described(schema, columns)
+    if schema_or_ranges is None:
         raise InvalidParameter("columns", "describe the columns of the table", "None", "Write columns={...}.")
-    return TypedTable(raw_table(data, given), Schema.of(given).with_missing(missing))
+    return TypedTable(raw_table(data, schema_or_ranges), Schema.of(schema_or_ranges).with_missing(missing))
 
 
 class TypedTable(Records):
@@ -95,16 +95,13 @@ class TypedTable(Records):
         self._schema = schema
         self._table = read_table(data, subject="data")
         if not schema.named or isinstance(self._table, ArrayTable):
-            raise InvalidParameter(
-                "data",
-                "be a table with named columns, and columns a mapping from their names",
-                "an array or a list",
-                "Pass a pandas or polars table, or a mapping from name to column.",
-            )
+            must = "be a table with named columns, and columns a mapping from their names"
+            remedy = "Pass a pandas or polars table, or a mapping from name to column."
+            raise InvalidParameter("data", must, "an array or a list", remedy)
         for column in schema.columns:
             if column.range is None and column.levels is None:
                 raise InvalidParameter(f"Column {column.name!r}", "have a range or levels", "neither", "State one.")
-        self._places = schema.positions(self._table.names, subject="data")
+        self._positions = schema.positions(self._table.names, subject="data")
         n_columns = len(schema.columns)
         super().__init__(
             PublicFacts(
@@ -123,10 +120,10 @@ class TypedTable(Records):
         self.unusable = self._read_all()
         """Entries per column that are present but unusable and count as missing: for the site's steward, never sent."""
         if self.unusable:
-            listed = ", ".join(f"{name}: {count}" for name, count in self.unusable.items())
+            counts = ", ".join(f"{name}: {count}" for name, count in self.unusable.items())
             warnings.warn(
                 f"some entries of {self.n_records} records are not on the list of levels, or cannot be read, and count "
-                f"as missing ({listed}). Correct them, or the columns. These numbers stay here.",
+                f"as missing ({counts}). Correct them, or the columns. These numbers stay here.",
                 UtilityWarning,
                 stacklevel=4,
             )
@@ -140,7 +137,7 @@ class TypedTable(Records):
         step = checked_size(size)
         # Several blocks are read together: each column costs a few calls, however few records are read.
         together = step * max(1, _READ_TOGETHER // (step * self.n_features))
-        # By columns, which are read one at a time.
+        # Stored by columns, because columns are read one at a time.
         buffer = np.empty((min(together, self.n_records), self.n_features), order="F")
         for start in range(0, self.n_records, together):
             filled = buffer[: min(together, self.n_records - start)]
@@ -155,60 +152,57 @@ class TypedTable(Records):
 
     def _fill_codes(self, start: int, stop: int, out: FloatArray) -> None:
         """Write some records into `out`."""
-        for at, (column, place) in enumerate(zip(self._schema.columns, self._places, strict=True)):
-            kept = self._kept[at]
-            if kept is None:
-                column.fill_codes(self._table.values(slice(start, stop), place), out[:, at])
+        for at, (column, position) in enumerate(zip(self._schema.columns, self._positions, strict=True)):
+            stored = self._kept[at]
+            if stored is None:
+                column.fill_codes(self._table.values(slice(start, stop), position), out[:, at])
             else:
-                codes = kept[start:stop]
+                codes = stored[start:stop]
                 np.copyto(out[:, at], codes)
                 if codes.dtype.kind == "i" and (missing := codes < 0).any():
                     out[missing, at] = np.nan
 
     def _read_all(self) -> Mapping[str, int]:
         """Read everything once: keep what is slow to read or small, and return how many entries could not be used."""
-        found = {}
+        n_unusable = {}
         small = self.n_records * self.n_features <= KEPT_ENTRIES
-        for column, place in zip(self._schema.columns, self._places, strict=True):
-            numeric = self._table.values(slice(0, 1), place).dtype.kind in NUMERIC_KINDS
-            kept: AnyArray | None = None
+        for column, position in zip(self._schema.columns, self._positions, strict=True):
+            numeric = self._table.values(slice(0, 1), position).dtype.kind in NUMERIC_KINDS
+            stored: AnyArray | None = None
             if small or not numeric or column.levels is not None or column.dates:
-                kept = np.empty(self.n_records, dtype=np.int16 if _is_short(column) else np.float64)
-            count = self._n_infinite(place) if kept is None else self._read_column(column, place, kept)
+                fits_two_bytes = column.levels is not None and len(column.levels) < 2**15
+                stored = np.empty(self.n_records, dtype=np.int16 if fits_two_bytes else np.float64)
+            count = self._n_infinite(position) if stored is None else self._read_column(column, position, stored)
             if count:
-                found[column.name] = count
-            self._kept.append(kept)
-        return found
+                n_unusable[column.name] = count
+            self._kept.append(stored)
+        return n_unusable
 
-    def _n_infinite(self, place: int) -> int:
+    def _n_infinite(self, position: int) -> int:
         """Return how many entries of a column of numbers cannot be used; nothing else is wrong with a number."""
         count = 0
         for start in range(0, self.n_records, _BLOCK):
             with np.errstate(over="ignore"):  # An extended number too large for float64 counts as infinite.
-                numbers = self._table.values(slice(start, start + _BLOCK), place).astype(np.float64, copy=False)
+                numbers = self._table.values(slice(start, start + _BLOCK), position).astype(np.float64, copy=False)
             if not np.isfinite(numbers).all():
                 count += int(np.count_nonzero(np.isinf(numbers)))
         return count
 
-    def _read_column(self, column: Column, place: int, kept: AnyArray) -> int:
-        """Write the codes of a column into `kept`, and return how many entries could not be used."""
+    def _read_column(self, column: Column, position: int, stored: AnyArray) -> int:
+        """Write the codes of a column into `stored`, and return how many entries could not be used."""
         scratch, count = np.empty(min(_BLOCK, self.n_records)), 0
         for start in range(0, self.n_records, _BLOCK):
-            part = scratch[: min(_BLOCK, self.n_records - start)]
-            count += column.fill_codes(self._table.values(slice(start, start + len(part)), place), part)
-            kept[start : start + len(part)] = np.where(np.isnan(part), -1.0, part) if kept.dtype.kind == "i" else part
+            block = scratch[: min(_BLOCK, self.n_records - start)]
+            count += column.fill_codes(self._table.values(slice(start, start + len(block)), position), block)
+            stored[start : start + len(block)] = (
+                np.where(np.isnan(block), -1.0, block) if stored.dtype.kind == "i" else block
+            )
         return count
 
     def feature_blocks(self, size: int = 1024) -> Iterator[Any]:
         """Refuse: the columns of a table are not the entries of a row of bounded length."""
-        raise InvalidParameter(
-            "rows", "be asked of records made of bounded rows", "a table", "Build the records with rows(...)."
-        )
+        remedy = "Build the records with rows(...)."
+        raise InvalidParameter("rows", "be asked of records made of bounded rows", "a table", remedy)
 
     def __repr__(self) -> str:
         return f"TypedTable(n_records={self.n_records}, columns={self.facts().feature_names})"
-
-
-def _is_short(column: Column) -> bool:
-    """Tell whether the codes of a column fit two bytes."""
-    return column.levels is not None and len(column.levels) < 2**15

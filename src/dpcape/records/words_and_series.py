@@ -120,15 +120,11 @@ def subjects(
     Subjects(n_records=2, widths=(2,), bounds=(1.0,), unit='subject')
     """
     if unit not in ("subject", "record"):
-        raise InvalidParameter(
-            "unit",
-            "be 'subject' or 'record'",
-            repr(unit),
-            "'subject' protects a person, 'record' one time point of a person.",
-        )
+        remedy = "'subject' protects a person, 'record' one time point of a person."
+        raise InvalidParameter("unit", "be 'subject' or 'record'", repr(unit), remedy)
     by_subject = unit == "subject"
     longest = longest_of(rows_per_subject, by_subject)
-    given, feature_names, in_one_file = raw_series(
+    raw, feature_names, in_one_file = raw_series(
         arrays,
         mask=mask,
         pattern=pattern,
@@ -139,7 +135,7 @@ def subjects(
     )
     width = columns_of(n_features, feature_names, in_one_file, by_subject)
     series, n_given = series_of(
-        given,
+        raw,
         longest if by_subject else None,
         bound=checked_bound(bound),
         missing=missing,

@@ -90,8 +90,8 @@ class Column:
             out[np.isnan(out[:, 0]), 0] = self.missing
         check_finite(out, subject=subject)
         if self.range is not None:
-            middle, half = middle_and_half(self.range)
-            map_to_unit(out, middle=middle, half=half, out=out)
+            middle, half_width = middle_and_half(self.range)
+            map_to_unit(out, middle=middle, half_width=half_width, out=out)
 
     def fill_codes(self, values: AnyArray, out: FloatArray) -> int:
         """Write one column of a table into `out`: its place in the range, from -1 to 1, or the position of its level.
@@ -109,16 +109,16 @@ class Column:
             out[codes < 0] = math.nan
             return int(np.count_nonzero(codes == _UNLISTED))
         assert self.range is not None
-        middle, half = middle_and_half(self.range)
+        middle, half_width = middle_and_half(self.range)
         if values.dtype == np.float64 and not self.dates and np.isfinite(values).all():
-            map_to_unit(values, middle=middle, half=half, out=out)
+            map_to_unit(values, middle=middle, half_width=half_width, out=out)
             return 0
         out[:] = to_days(values) if self.dates else _lenient_numbers(values)
         unusable = np.isinf(out)
         out[unusable] = math.nan
         if self.missing is not None:
             out[np.isnan(out) & ~unusable] = self.missing
-        map_to_unit(out, middle=middle, half=half, out=out)
+        map_to_unit(out, middle=middle, half_width=half_width, out=out)
         return int(np.count_nonzero(unusable))
 
     def _lenient_codes(self, values: AnyArray) -> npt.NDArray[np.intp]:
@@ -128,18 +128,18 @@ class Column:
         if values.dtype.kind in NUMERIC_KINDS:
             text = isinstance(levels[0], str)
             return _codes_of_numbers(values, [] if text else [float(level) for level in levels], absent)
-        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
-        where[None] = absent
+        code_of: dict[object, int] = {level: code for code, level in enumerate(levels)}
+        code_of[None] = absent
         entries = values.tolist()
         try:
-            return np.fromiter(map(where.__getitem__, entries), dtype=np.intp, count=len(entries))
+            return np.fromiter(map(code_of.__getitem__, entries), dtype=np.intp, count=len(entries))
         except (KeyError, TypeError):  # Some entry is not listed, or cannot be looked up.
-            codes = [where.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries]
-        found = np.array(codes, dtype=np.intp)
-        for at in np.flatnonzero(found == _UNLISTED):
+            listed = (code_of.get(value, _UNLISTED) if _is_plain(value) else _UNLISTED for value in entries)
+            codes = np.fromiter(listed, dtype=np.intp, count=len(entries))
+        for at in np.flatnonzero(codes == _UNLISTED):
             if is_missing(values[at]):
-                found[at] = absent
-        return found
+                codes[at] = absent
+        return codes
 
     def public(self) -> PublicColumn:
         """Return the description as a public fact of a table."""
@@ -162,22 +162,19 @@ class Column:
         """
         levels = self.levels or ()
         text = isinstance(levels[0], str)
-        where: dict[object, int] = {level: code for code, level in enumerate(levels)}
+        code_of: dict[object, int] = {level: code for code, level in enumerate(levels)}
         if self.missing is not None:
-            where[None] = where[self.missing]
+            code_of[None] = code_of[self.missing]
         if values.dtype.kind in "biuf" and all(map(_is_exact, levels)) and not np.isnan(values).any():
             return np.maximum(_codes_of_numbers(values, [float(level) for level in levels], _ABSENT), _ABSENT)
         if values.dtype.kind == "U" and text:
-            return np.fromiter((where.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
+            return np.fromiter((code_of.get(value, -1) for value in values.tolist()), dtype=np.intp, count=len(values))
         entries = values.tolist()
         if not lenient and any(_is_other_type(value, text) for value in entries):
-            raise InvalidParameter(
-                f"Column {self.name!r}",
-                f"hold {'text' if text else 'numbers'}, like its public levels",
-                "numbers" if text else "text",
-                "Convert the column, or write the levels as the column has them.",
-            )
-        codes = (_code(value, where, self.name) for value in entries)
+            must = f"hold {'text' if text else 'numbers'}, like its public levels"
+            remedy = "Convert the column, or write the levels as the column has them."
+            raise InvalidParameter(f"Column {self.name!r}", must, "numbers" if text else "text", remedy)
+        codes = (_code(value, code_of, self.name) for value in entries)
         return np.fromiter(codes, dtype=np.intp, count=len(values))
 
     def content(self) -> list[object]:
@@ -191,22 +188,15 @@ def column_of(name: str, spec: object) -> Column:
     if isinstance(spec, Mapping):
         return _column_of_mapping(name, spec)
     if not isinstance(spec, list | tuple | np.ndarray):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "have a (low, high) range or a list of levels",
-            repr(spec),
-            "Take both from public knowledge, never from the records.",
-        )
+        remedy = "Take both from public knowledge, never from the records."
+        raise InvalidParameter(f"Column {name!r}", "have a (low, high) range or a list of levels", repr(spec), remedy)
     if len(spec) == 2 and all(isinstance(entry, datetime.date) for entry in spec):
         return Column(name=name, range=tuple(spec))
     pair_of_numbers = len(spec) == 2 and all(isinstance(entry, Real) for entry in spec)
     if pair_of_numbers and not isinstance(spec, tuple):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "say whether its two numbers are a range or levels",
-            "a list",
-            "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}.",
-        )
+        must = "say whether its two numbers are a range or levels"
+        remedy = "Write a range as a tuple (low, high), and two numeric levels as {'levels': [first, second]}."
+        raise InvalidParameter(f"Column {name!r}", must, "a list", remedy)
     if pair_of_numbers:
         return Column(name=name, range=(spec[0], spec[1]))
     return Column(name=name, levels=tuple(spec))
@@ -220,12 +210,8 @@ def checked_range(pair: Any, *, subject: str) -> tuple[float, float]:
     except (TypeError, ValueError):
         numbers = False
     if not numbers or not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InvalidParameter(
-            subject,
-            "be (low, high), two finite numbers with low below high",
-            repr(pair),
-            "Take them from public knowledge, never from the records.",
-        )
+        remedy = "Take them from public knowledge, never from the records."
+        raise InvalidParameter(subject, "be (low, high), two finite numbers with low below high", repr(pair), remedy)
     if middle_and_half((float(low), float(high)))[1] < NARROWEST_HALF_WIDTH:
         raise InvalidParameter(subject, "be wider than 1e-300", repr(pair), "Measure in smaller units.")
     return float(low), float(high)
@@ -237,11 +223,13 @@ def middle_and_half(ends: tuple[float, float]) -> tuple[float, float]:
     return low / 2 + high / 2, high / 2 - low / 2
 
 
-def map_to_unit(values: FloatArray, *, middle: FloatArray | float, half: FloatArray | float, out: FloatArray) -> None:
+def map_to_unit(
+    values: FloatArray, *, middle: FloatArray | float, half_width: FloatArray | float, out: FloatArray
+) -> None:
     """Map ranges to [-1, 1], into `out`, which may be `values`; what lies outside, however far, is clamped."""
     with np.errstate(over="ignore"):
         np.subtract(values, middle, out=out)
-        np.divide(out, half, out=out)
+        np.divide(out, half_width, out=out)
     np.clip(out, -1.0, 1.0, out=out)
 
 
@@ -257,23 +245,17 @@ def check_finite(values: AnyArray, *, subject: str) -> None:
     if np.isnan(values).any():
         # The response, called y in messages, is never filled in.
         fill = "Leave" if subject == "y" else "Declare a public constant for them with missing=, or leave"
-        raise InvalidParameter(
-            subject, "not have missing values", "at least one", f"{fill} such records out by a public rule."
-        )
-    raise InvalidParameter(
-        subject, "be finite", "an infinite value", "Correct it, or make it NaN and declare missing=."
-    )
+        remedy = f"{fill} such records out by a public rule."
+        raise InvalidParameter(subject, "not have missing values", "at least one", remedy)
+    remedy = "Correct it, or make it NaN and declare missing=."
+    raise InvalidParameter(subject, "be finite", "an infinite value", remedy)
 
 
 def _column_of_mapping(name: str, spec: Mapping[str, Any]) -> Column:
     """Return the column described by "range" or "levels", and perhaps "missing" and "unit"."""
     if not set(spec) <= {"range", "levels", "missing", "unit"} or ("range" in spec) == ("levels" in spec):
-        raise InvalidParameter(
-            f"Column {name!r}",
-            "have range or levels, and may have missing and unit",
-            sorted(map(str, spec)),
-            "Write for example range = [0, 100].",
-        )
+        must = "have range or levels, and may have missing and unit"
+        raise InvalidParameter(f"Column {name!r}", must, sorted(map(str, spec)), "Write for example range = [0, 100].")
     levels = spec.get("levels")
     if levels is not None and not isinstance(levels, list | tuple):
         raise InvalidParameter(f"levels of column {name!r}", "be a list", repr(levels), "Write them in brackets.")
@@ -307,8 +289,8 @@ def _codes_of_numbers(values: AnyArray, levels: list[float], absent: int) -> npt
     order = np.argsort(levels)
     ordered = np.array(levels)[order]
     at = np.minimum(np.searchsorted(ordered, numbers), len(levels) - 1)
-    found = np.where(ordered[at] == numbers, order[at], _UNLISTED)
-    codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, found).astype(np.intp)
+    matches = np.where(ordered[at] == numbers, order[at], _UNLISTED)
+    codes: npt.NDArray[np.intp] = np.where(np.isnan(numbers), absent, matches).astype(np.intp)
     return codes
 
 
@@ -325,7 +307,7 @@ def _lenient_numbers(values: AnyArray) -> AnyArray:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value can be looked up among levels."""
+    """Return whether a value can be looked up among levels; other values need not be hashable."""
     return value is None or isinstance(value, str | Real | Decimal)
 
 
@@ -335,51 +317,33 @@ def _check_levels(column: Column) -> None:
     text = all(isinstance(level, str) for level in levels)
     numbers = all(_is_finite(level) for level in levels)
     if not levels or not (text or numbers) or len(set(levels)) != len(levels):
-        raise InvalidParameter(
-            f"levels of column {column.name!r}",
-            "be distinct, all text or all finite numbers",
-            repr(list(levels)),
-            "List every public level once.",
-        )
+        must, remedy = "be distinct, all text or all finite numbers", "List every public level once."
+        raise InvalidParameter(f"levels of column {column.name!r}", must, repr(list(levels)), remedy)
     if column.missing is not None and column.missing not in levels:
-        raise InvalidParameter(
-            f"missing of column {column.name!r}",
-            "be one of its levels",
-            repr(column.missing),
-            "Add a level for missing values at every site.",
-        )
+        must, remedy = "be one of its levels", "Add a level for missing values at every site."
+        raise InvalidParameter(f"missing of column {column.name!r}", must, repr(column.missing), remedy)
 
 
 def _check_unit(column: Column) -> None:
     """Refuse a unit that is not a short text, and one of a column that has no numbers."""
     unit = column.unit
     if not isinstance(unit, str) or len(unit) > _LONGEST_UNIT or not unit.isprintable():
-        raise InvalidParameter(
-            f"unit of column {column.name!r}",
-            f"be a text of at most {_LONGEST_UNIT} letters",
-            repr(unit),
-            "Write for example 'years'.",
-        )
+        must = f"be a text of at most {_LONGEST_UNIT} letters"
+        raise InvalidParameter(f"unit of column {column.name!r}", must, repr(unit), "Write for example 'years'.")
     if unit and (column.dates or column.levels is not None):
-        raise InvalidParameter(
-            f"unit of column {column.name!r}", "be left out for levels and dates", repr(unit), "Remove it."
-        )
+        subject = f"unit of column {column.name!r}"
+        raise InvalidParameter(subject, "be left out for levels and dates", repr(unit), "Remove it.")
 
 
 def _checked_fill(column: Column) -> float:
     """Return the fill as a number inside the range."""
     fill = column.missing
     if fill is None or isinstance(fill, bool | str) or not _is_finite(fill):
-        raise InvalidParameter(
-            f"missing of column {column.name!r}", "be a finite number", repr(fill), "Choose a constant."
-        )
+        subject = f"missing of column {column.name!r}"
+        raise InvalidParameter(subject, "be a finite number", repr(fill), "Choose a constant.")
     if column.range is not None and not column.range[0] <= fill <= column.range[1]:
-        raise InvalidParameter(
-            f"missing of column {column.name!r}",
-            f"lie in its range {column.range}",
-            repr(fill),
-            "Give it in the column's own units.",
-        )
+        must, remedy = f"lie in its range {column.range}", "Give it in the column's own units."
+        raise InvalidParameter(f"missing of column {column.name!r}", must, repr(fill), remedy)
     return float(fill)
 
 
@@ -388,13 +352,13 @@ def _is_other_type(value: object, text: bool) -> bool:
     return isinstance(value, Real | Decimal) and not is_missing(value) if text else isinstance(value, str)
 
 
-def _code(value: object, where: Mapping[object, int], name: str) -> int:
+def _code(value: object, code_of: Mapping[object, int], name: str) -> int:
     """Return the position of one value among the levels."""
     if is_missing(value):
-        if None not in where:
+        if None not in code_of:
             check_finite(np.array([math.nan]), subject=f"column {name!r}")
-        return where[None]
-    return where.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
+        return code_of[None]
+    return code_of.get(value, -1) if isinstance(value, str | Real | Decimal) else -1
 
 
 def _is_finite(value: object) -> bool:

@@ -25,25 +25,19 @@ def event_of(name: str, spec: Mapping[str, object]) -> tuple[PublicEvent, tuple[
         occurred, the last one unless stated; and perhaps "unit" of the time, such as "days".
     """
     if not set(spec) <= _KEYS or not {"time", "event", "range"} <= set(spec):
-        raise InvalidParameter(
-            "A time to an event",
-            "have time, event and range, and may have levels, occurred and unit",
-            f"{sorted(map(str, spec))} for {name!r}",
-            _EXAMPLE,
-        )
+        must = "have time, event and range, and may have levels, occurred and unit"
+        raise InvalidParameter("A time to an event", must, f"{sorted(map(str, spec))} for {name!r}", _EXAMPLE)
     names = spec["time"], spec["event"]
     if not all(isinstance(entry, str) and entry for entry in names) or names[0] == names[1]:
         raise InvalidParameter(f"time and event of {name!r}", "name two columns", repr(names), _EXAMPLE)
     levels = spec.get("levels", (0, 1))
     if not isinstance(levels, list | tuple) or len(levels) < 2:
-        raise InvalidParameter(
-            f"levels of {name!r}", "be at least two values of the event's column", repr(levels), "List all of them."
-        )
+        subject, remedy = f"levels of {name!r}", "List all of them."
+        raise InvalidParameter(subject, "be at least two values of the event's column", repr(levels), remedy)
     time = Column(name=str(names[0]), range=spec["range"], unit=spec.get("unit", ""))  # type: ignore[arg-type]  # checked there
     if time.range is None or time.dates or time.range[0] != 0:
-        raise InvalidParameter(
-            f"range of {name!r}", "begin at 0 and end where follow-up ends", repr(spec["range"]), _EXAMPLE
-        )
+        subject = f"range of {name!r}"
+        raise InvalidParameter(subject, "begin at 0 and end where follow-up ends", repr(spec["range"]), _EXAMPLE)
     event = Column(name=str(names[1]), levels=tuple(levels))
     occurred = spec.get("occurred", levels[-1])
     if occurred not in levels:

@@ -48,7 +48,7 @@ class Proposal:
         for name, spec in self.columns.items():
             key = name if _SAFE_KEY.fullmatch(name) else json.dumps(name)
             lines += ["", f"[columns.{key}]", *(f"{field} = {json.dumps(value)}" for field, value in spec.items())]
-        # On one line each: a name of several lines must not pass for columns.
+        # One line each: a name with line breaks could otherwise add columns to the file.
         left_out = (f"{name} is left out: {reason}." for name, reason in self.left_out.items())
         lines += ["", *(f"# {' '.join(text.split())}" for text in left_out)]
         return "\n".join(lines).rstrip() + "\n"
@@ -62,60 +62,55 @@ def read_dictionary(path: str | Path) -> Proposal:
     path : str or Path
         The dictionary, as REDCap exports it: a CSV file with one line per field.
     """
-    where = Path(path)
+    dictionary_path = Path(path)
     try:
-        with where.open(encoding="utf-8-sig", newline="") as stream:
-            lines = [{key.strip().lower(): (value or "").strip() for key, value in line.items() if isinstance(key, str)
-                      and isinstance(value, str | None)} for line in csv.DictReader(stream)]  # fmt: skip
+        with dictionary_path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = [{key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)
+                     and isinstance(value, str | None)} for row in csv.DictReader(stream)]  # fmt: skip
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DamagedFile(
-            f"The data dictionary {str(path)!r} could not be read",
-            "it is missing or not a CSV file in UTF-8",
-            "Export it again.",
-        ) from error
-    absent = [name for name in _NEEDED if not lines or name not in lines[0]]
+        why = "it is missing or not a CSV file in UTF-8"
+        raise DamagedFile(f"The data dictionary {str(path)!r} could not be read", why, "Export it again.") from error
+    absent = [name for name in _NEEDED if not rows or name not in rows[0]]
     if absent:
-        raise InvalidParameter(
-            where.name,
-            "be a REDCap data dictionary, with the columns it has when exported",
-            f"a file without {absent[0]!r}",
-            "Export it from Project Setup, Data Dictionary.",
-        )
+        must = "be a REDCap data dictionary, with the columns it has when exported"
+        remedy = "Export it from Project Setup, Data Dictionary."
+        raise InvalidParameter(dictionary_path.name, must, f"a file without {absent[0]!r}", remedy)
     columns: dict[str, Mapping[str, object]] = {}
     left_out: dict[str, str] = {}
-    for line in lines:
-        found = _field(line)
-        if isinstance(found, str):
-            left_out[line[_NAME]] = found
+    for row in rows:
+        described = _field(row)
+        if isinstance(described, str):
+            left_out[row[_NAME]] = described
         else:
-            columns.update(found)
+            columns.update(described)
     if not columns:
-        raise InvalidParameter(where.name, "describe ranges or levels of some field", "a file without any")
+        raise InvalidParameter(dictionary_path.name, "describe ranges or levels of some field", "a file without any")
     return Proposal(columns, left_out)
 
 
-def _field(line: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
+def _field(row: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
     """Return the columns of one field with their ranges or levels, or why there are none."""
-    name, kind = line[_NAME], line[_TYPE].lower()
-    if line.get(_IDENTIFIER, "").lower() == "y":
+    name, kind = row[_NAME], row[_TYPE].lower()
+    if row.get(_IDENTIFIER, "").lower() == "y":
         return "it is marked as an identifier"
     if kind in ("yesno", "truefalse"):
         return {name: {"levels": ["0", "1"]}}
     if kind in ("radio", "dropdown", "select"):
-        codes = _codes(line[_CHOICES])
+        codes = _codes(row[_CHOICES])
         return {name: {"levels": codes}} if codes else "its choices cannot be read"
     if kind == "checkbox":
-        codes = _codes(line[_CHOICES])
-        return {_box(name, code): {"levels": ["0", "1"]} for code in codes} or "its choices cannot be read"
+        # An export has one column per box.
+        boxes = (f"{name}___{code.lower().replace('-', '_')}" for code in _codes(row[_CHOICES]))
+        return {box: {"levels": ["0", "1"]} for box in boxes} or "its choices cannot be read"
     if kind == "slider":
-        return {name: {"range": [_number(line[_LOW]) or 0.0, _number(line[_HIGH]) or 100.0]}}
+        return {name: {"range": [_number(row[_LOW]) or 0.0, _number(row[_HIGH]) or 100.0]}}
     if kind == "text":
-        return _text(name, line)
+        return _text(name, row)
     return "a calculated field has no public limits" if kind == "calc" else f"a field of type {kind!r} has no values"
 
 
-def _text(name: str, line: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
-    validation, ends = line[_VALIDATION].lower(), (line[_LOW], line[_HIGH])
+def _text(name: str, row: Mapping[str, str]) -> dict[str, Mapping[str, object]] | str:
+    validation, ends = row[_VALIDATION].lower(), (row[_LOW], row[_HIGH])
     if validation.startswith("date_") and all(_DATE.fullmatch(end) for end in ends) and ends[0] < ends[1]:
         return {name: {"range": list(ends)}}
     if validation.startswith(("integer", "number")):
@@ -131,11 +126,6 @@ def _codes(choices: str) -> list[str]:
     """Return the codes of ``1, Yes | 2, No``."""
     codes = [choice.split(",", maxsplit=1)[0].strip() for choice in choices.split("|") if choice.strip()]
     return codes if all(codes) and len(set(codes)) == len(codes) else []
-
-
-def _box(name: str, code: str) -> str:
-    """Return the name of a box's column in an export."""
-    return f"{name}___{code.lower().replace('-', '_')}"
 
 
 def _number(text: str) -> float | None:

@@ -77,20 +77,12 @@ class Schema(SchemaTransformer):
     def __post_init__(self) -> None:
         names = self.feature_names
         if not names or len(set(names)) != len(names):
-            raise InvalidParameter(
-                "Columns of a schema",
-                "give at least one feature, each with its own name",
-                f"{len(names)} features",
-                "Describe every column once.",
-            )
+            must = "give at least one feature, each with its own name"
+            raise InvalidParameter("Columns of a schema", must, f"{len(names)} features", "Describe every column once.")
         plain = [column.range is None and column.levels is None for column in self.columns]
         if any(plain) and not all(plain):
-            raise InvalidParameter(
-                f"Column {self.columns[plain.index(True)].name!r}",
-                "have a range or levels, as others do",
-                "neither",
-                "Describe every column that is used.",
-            )
+            must, remedy = "have a range or levels, as others do", "Describe every column that is used."
+            raise InvalidParameter(f"Column {self.columns[plain.index(True)].name!r}", must, "neither", remedy)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
@@ -98,20 +90,13 @@ class Schema(SchemaTransformer):
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DamagedFile(
-                f"The schema file {str(path)!r} could not be read",
-                f"it is missing or not valid TOML ({error})",
-                "Correct it.",
-            ) from error
+            why = f"it is missing or not valid TOML ({error})"
+            raise DamagedFile(f"The schema file {str(path)!r} could not be read", why, "Correct it.") from error
         columns = content.get("columns")
         described = isinstance(columns, dict) and all(isinstance(spec, dict) for spec in columns.values())
         if set(content) != {"columns"} or not described:
-            raise InvalidParameter(
-                "A schema file",
-                "hold [columns.NAME] tables and nothing else",
-                sorted(content),
-                "Write for example [columns.age] and below it range = [0, 100].",
-            )
+            subject, remedy = "A schema file", "Write for example [columns.age] and below it range = [0, 100]."
+            raise InvalidParameter(subject, "hold [columns.NAME] tables and nothing else", sorted(content), remedy)
         return cls.of(content["columns"])
 
     @classmethod
@@ -132,28 +117,19 @@ class Schema(SchemaTransformer):
         if isinstance(ranges, Mapping):
             return _of_mapping(ranges)
         if isinstance(ranges, tuple) and len(ranges) == 2 and all(isinstance(end, Real) for end in ranges):
-            raise InvalidParameter(
-                "ranges of a schema",
-                "name every column",
-                f"one range, {ranges!r}",
-                "Write one (low, high) per column, or give rows() the one range for all.",
-            )
+            remedy = "Write one (low, high) per column, or give rows() the one range for all."
+            raise InvalidParameter("ranges of a schema", "name every column", f"one range, {ranges!r}", remedy)
         if isinstance(ranges, str) or not isinstance(ranges, Sequence | np.ndarray):
-            raise InvalidParameter(
-                "ranges",
-                "be a list of (low, high) pairs, a mapping from column name, or a Schema",
-                repr(ranges),
-                "Take ranges from public knowledge, never from the records.",
-            )
+            must = "be a list of (low, high) pairs, a mapping from column name, or a Schema"
+            remedy = "Take ranges from public knowledge, never from the records."
+            raise InvalidParameter("ranges", must, repr(ranges), remedy)
         labels = names or positional_names(len(ranges))
         if len(labels) != len(ranges):
-            raise InvalidParameter(
-                "ranges",
-                f"be one (low, high) pair per column ({len(labels)})",
-                len(ranges),
-                "List every column, or use a mapping from column name to range.",
-            )
-        pairs = zip(labels, _as_pairs(ranges), strict=True)
+            remedy = "List every column, or use a mapping from column name to range."
+            raise InvalidParameter("ranges", f"be one (low, high) pair per column ({len(labels)})", len(ranges), remedy)
+        # Entries of an array become Python numbers.
+        plain = (pair.tolist() if isinstance(pair, np.ndarray) else pair for pair in ranges)
+        pairs: zip[tuple[str, Any]] = zip(labels, plain, strict=True)
         return cls(tuple(Column(name=name, range=pair) for name, pair in pairs), named=bool(names))
 
     @cached_property
@@ -169,13 +145,13 @@ class Schema(SchemaTransformer):
     @cached_property
     def ranges(self) -> tuple[PublicRange, ...]:
         """Public range of every feature; empty if columns are taken as they are."""
-        found = []
+        ranges = []
         for column in self.columns:
             if column.range is not None:
-                found.append(PublicRange(*column.range, -1.0, 1.0))
+                ranges.append(PublicRange(*column.range, -1.0, 1.0))
             elif column.levels is not None:
-                found += [PublicRange(0.0, 1.0, 0.0, 1.0)] * len(column.levels)
-        return tuple(found)
+                ranges += [PublicRange(0.0, 1.0, 0.0, 1.0)] * len(column.levels)
+        return tuple(ranges)
 
     def digest(self) -> str:
         """Return a hexadecimal SHA-256 digest of the content, equal for equal schemas on every machine."""
@@ -226,13 +202,13 @@ class Schema(SchemaTransformer):
 
     def positions(self, names: Sequence[str], *, subject: str) -> list[int]:
         """Return the positions of the schema's columns among the columns `names` of a table."""
-        where = {name: position for position, name in enumerate(names)}
-        absent = [column.name for column in self.columns if column.name not in where]
+        position_of = {name: position for position, name in enumerate(names)}
+        absent = [column.name for column in self.columns if column.name not in position_of]
         if absent:
             near = nearest_name(absent[0], names)
             remedy = f"{near} Add the column, or take it out of the schema at every site.".lstrip()
             raise InvalidParameter(subject, f"have the column {absent[0]!r} of the schema", "none", remedy)
-        return [where[column.name] for column in self.columns]
+        return [position_of[column.name] for column in self.columns]
 
     def apply(self, block: object, *, out: FloatArray | None = None) -> FloatArray:
         """Turn raw columns into features.
@@ -274,10 +250,10 @@ class Schema(SchemaTransformer):
         if not np.isfinite(features).all():
             for column, values in zip(self.columns, features.T, strict=True):
                 check_finite(values, subject=f"column {column.name!r}")
-        if self._middles_and_halves is not None:
-            middles, halves = self._middles_and_halves
+        if self._middles_and_half_widths is not None:
+            middles, half_widths = self._middles_and_half_widths
             n_rows = len(features)
-            map_to_unit(features, middle=middles.of(n_rows), half=halves.of(n_rows), out=features)
+            map_to_unit(features, middle=middles.of(n_rows), half_width=half_widths.of(n_rows), out=features)
         return features
 
     def _columns_of(self, block: object) -> list[AnyArray]:
@@ -288,7 +264,10 @@ class Schema(SchemaTransformer):
             names = tuple(block)
             columns = [np.asarray(block[names[at]]) for at in self.positions(names, subject="block")]
         else:
-            columns = self._columns_of_table(block)
+            table = read_table(block, subject="block")
+            is_array = isinstance(table, ArrayTable)
+            positions = range(table.shape[1]) if is_array else self.positions(table.names, subject="block")
+            columns = [table.values(slice(0, table.shape[0]), position) for position in positions]
         lengths = {column.shape for column in columns}
         if len(columns) != len(self.columns) or len(lengths) != 1 or columns[0].ndim != 1:
             raise self._wrong_number(tuple(len(column) for column in columns))
@@ -305,13 +284,6 @@ class Schema(SchemaTransformer):
             raise self._wrong_number(tuple(sorted(widths)))
         return [np.asarray(values) for values in zip(*block, strict=True)]
 
-    def _columns_of_table(self, block: object) -> list[AnyArray]:
-        """Return the schema's columns of an array or a pandas or polars table."""
-        table = read_table(block, subject="block")
-        named = not isinstance(table, ArrayTable)
-        positions = self.positions(table.names, subject="block") if named else range(table.shape[1])
-        return [table.values(slice(0, table.shape[0]), position) for position in positions]
-
     @cached_property
     def _fills(self) -> FloatArray | None:
         """Fill values per column, NaN where missing values are refused; None if all are."""
@@ -319,7 +291,7 @@ class Schema(SchemaTransformer):
         return None if all(map(math.isnan, fills)) else np.array(fills)
 
     @cached_property
-    def _middles_and_halves(self) -> tuple[ForEachRow, ForEachRow] | None:
+    def _middles_and_half_widths(self) -> tuple[ForEachRow, ForEachRow] | None:
         """Middle and half width of every range; None if columns are taken as they are."""
         both = np.array([middle_and_half(column.range) for column in self.columns if column.range is not None])
         return (ForEachRow(both[:, 0]), ForEachRow(both[:, 1])) if both.size else None
@@ -328,12 +300,8 @@ class Schema(SchemaTransformer):
         """Return the schema with the fills of a mapping from column name."""
         unknown = set(missing) - {column.name for column in self.columns}
         if unknown:
-            raise InvalidParameter(
-                "missing",
-                "name columns that are used",
-                repr(sorted(map(str, unknown))[0]),
-                "Use the names of the columns, or their positions if they have no names.",
-            )
+            remedy = "Use the names of the columns, or their positions if they have no names."
+            raise InvalidParameter("missing", "name columns that are used", repr(sorted(map(str, unknown))[0]), remedy)
         columns = (
             replace(column, missing=missing[column.name]) if column.name in missing else column
             for column in self.columns
@@ -342,12 +310,9 @@ class Schema(SchemaTransformer):
 
     def _wrong_number(self, got: tuple[int, ...]) -> InvalidParameter:
         """Say that the columns do not fit."""
-        return InvalidParameter(
-            "block",
-            f"have the {len(self.columns)} columns of the schema, equally long",
-            got,
-            "Pass the schema's columns in order, or a table with named columns.",
-        )
+        must = f"have the {len(self.columns)} columns of the schema, equally long"
+        remedy = "Pass the schema's columns in order, or a table with named columns."
+        return InvalidParameter("block", must, got, remedy)
 
 
 Ranges: TypeAlias = Mapping[str, object] | Sequence[object] | Schema
@@ -377,8 +342,3 @@ def as_it_is(names: Sequence[str], *, n_columns: int) -> Schema:
     """Return a schema that leaves numbers unchanged; with fills it replaces missing values."""
     labels = names or positional_names(n_columns)
     return Schema(tuple(Column(name=name) for name in labels), named=bool(names))
-
-
-def _as_pairs(ranges: Sequence[object]) -> list[Any]:
-    """Return pairs of Python numbers, also from an array of pairs."""
-    return [pair.tolist() if isinstance(pair, np.ndarray) else pair for pair in ranges]

@@ -55,12 +55,8 @@ class ColumnTable:
         self.subject = subject
         self._columns = [_own_types(column) for column in columns.values()]
         if len({column.shape for column in self._columns}) > 1 or any(column.ndim != 1 for column in self._columns):
-            raise InvalidParameter(
-                f"Columns of {subject}",
-                "be one-dimensional and equally long",
-                "different shapes",
-                "Give every record one entry in each column.",
-            )
+            must, remedy = "be one-dimensional and equally long", "Give every record one entry in each column."
+            raise InvalidParameter(f"Columns of {subject}", must, "different shapes", remedy)
         self.shape: tuple[int, int] = (len(self._columns[0]) if self._columns else 0, len(self._columns))
         self.names = tuple(str(name) for name in columns)
 
@@ -84,7 +80,7 @@ class PandasTable:
         types = tuple(frame.dtypes)
         self._numeric = tuple(dtype.kind in NUMERIC_KINDS for dtype in types)
         self._plain = tuple(isinstance(dtype, np.dtype) for dtype in types)
-        # Columns of NumPy's numbers, not copied: pandas takes longer to find a part of one than to read it.
+        # NumPy arrays of numeric columns, not copied: slicing a column in pandas takes longer than reading it.
         self._arrays: dict[int, AnyArray] = {}
 
     def numbers(self, rows: slice, columns: Sequence[int] | None = None) -> AnyArray:
@@ -159,12 +155,8 @@ def read_table(
     """
     table = _open(data, subject=subject, lenient=lenient)
     if 0 in table.shape:
-        raise InvalidParameter(
-            subject,
-            "have at least one row and one column",
-            f"shape {table.shape}",
-            "Leave a site without records out of the federation.",
-        )
+        remedy = "Leave a site without records out of the federation."
+        raise InvalidParameter(subject, "have at least one row and one column", f"shape {table.shape}", remedy)
     if feature_names is not None:
         table.names = checked_names(feature_names, n_columns=table.shape[1], subject=subject)
     if len(set(table.names)) != len(table.names):
@@ -188,14 +180,7 @@ def to_numbers(values: AnyArray, *, subject: str, lenient: bool = False) -> AnyA
 
 def kind_of(values: AnyArray) -> str:
     """Return what a column holds, in words; NumPy's own name would reveal the length of the longest text."""
-    names = {
-        "U": "text",
-        "S": "bytes",
-        "O": "objects",
-        "c": "complex numbers",
-        "M": "dates",
-        "m": "durations",
-    }
+    names = {"U": "text", "S": "bytes", "O": "objects", "c": "complex numbers", "M": "dates", "m": "durations"}
     return "numbers" if values.dtype.kind in NUMERIC_KINDS else names.get(values.dtype.kind, "something else")
 
 
@@ -203,7 +188,7 @@ def is_missing(value: object) -> bool:
     """Tell whether one entry of an object column is a missing value (None, NaN, pandas' NA and NaT)."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas' NA has no truth value; whatever cannot be compared with itself is no value either.
+    except TypeError:  # pandas' NA has no truth value; a value that cannot be compared with itself is missing too.
         return True
 
 
@@ -216,12 +201,8 @@ def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) ->
         raise _masked(subject)
     values = _own_types(data) if lenient and isinstance(data, list | tuple) else _column_values(data)
     if values.shape != (n_rows,):
-        raise InvalidParameter(
-            subject,
-            f"be one-dimensional with one entry per row of X ({n_rows})",
-            f"shape {values.shape}",
-            "Pass a single column in the order of the rows.",
-        )
+        must = f"be one-dimensional with one entry per row of X ({n_rows})"
+        raise InvalidParameter(subject, must, f"shape {values.shape}", "Pass a single column in the order of the rows.")
     return values
 
 
@@ -236,9 +217,8 @@ def _open(data: Any, *, subject: str, lenient: bool = False) -> Table:
         return PolarsTable(data, subject=subject)
     if hasattr(kind, "collect") or hasattr(kind, "column_names"):
         # Lazy tables would be evaluated per block, and other tables would lose their column names.
-        raise InvalidParameter(
-            subject, "be an array or a pandas or polars table", kind.__name__, "Collect or convert it first."
-        )
+        remedy = "Collect or convert it first."
+        raise InvalidParameter(subject, "be an array or a pandas or polars table", kind.__name__, remedy)
     return ArrayTable(data, subject=subject, lenient=lenient)
 
 
@@ -253,34 +233,29 @@ def _numeric_array(data: Any, *, subject: str, lenient: bool = False) -> AnyArra
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise InvalidParameter(
-            subject, "have rows of equal length", "unequal ones", "Give every record the same columns."
-        ) from error
+        must = "have rows of equal length"
+        raise InvalidParameter(subject, must, "unequal ones", "Give every record the same columns.") from error
     if array.dtype.kind not in NUMERIC_KINDS:
         raise _not_numeric(subject, kind_of(array))
     if array.ndim != 2:
-        raise InvalidParameter(
-            subject,
-            "have two dimensions, one row per record",
-            f"shape {array.shape}",
-            "Reshape it so that each record is one row.",
-        )
+        remedy = "Reshape it so that each record is one row."
+        raise InvalidParameter(subject, "have two dimensions, one row per record", f"shape {array.shape}", remedy)
     return array
 
 
 def _rows_of_numbers(data: Sequence[Any]) -> Any:
-    """Return a list of rows with those that cannot be read as infinite ones; what is no list of rows as it is."""
+    """Return a list of rows in which unreadable rows are infinite; what is no list of rows is returned unchanged."""
     if not data or not all(isinstance(row, list | tuple | np.ndarray) for row in data):
         return data
     lengths = [len(row) for row in data]
-    usual = max(set(lengths), key=lambda length: (lengths.count(length), -length))
-    found = [
-        row if len(row) == usual and all(isinstance(value, Real) for value in row) else _lenient_row(row, usual)
+    width = max(set(lengths), key=lambda length: (lengths.count(length), -length))
+    numbers = [
+        row if len(row) == width and all(isinstance(value, Real) for value in row) else _lenient_row(row, width)
         for row in data
     ]
-    # A whole number that is too long for NumPy's types would make objects of all numbers.
-    is_plain = np.asarray(found).dtype.kind in NUMERIC_KINDS
-    return found if is_plain else [_lenient_row(row, usual) for row in found]
+    # An integer too large for NumPy's types would turn the whole array into objects.
+    is_plain = np.asarray(numbers).dtype.kind in NUMERIC_KINDS
+    return numbers if is_plain else [_lenient_row(row, width) for row in numbers]
 
 
 def _lenient_row(row: Sequence[object], width: int) -> list[float]:
@@ -299,15 +274,11 @@ def _lenient_number(value: object) -> float:
 
 def checked_names(names: Sequence[str], *, n_columns: int, subject: str) -> tuple[str, ...]:
     """Return the names as text, one per column."""
-    given = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
-    if len(given) != n_columns:
-        raise InvalidParameter(
-            f"feature_names of {subject}",
-            f"be one name per column ({n_columns})",
-            len(given),
-            "List every column once, in order.",
-        )
-    return given
+    labels = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+    if len(labels) != n_columns:
+        must = f"be one name per column ({n_columns})"
+        raise InvalidParameter(f"feature_names of {subject}", must, len(labels), "List every column once, in order.")
+    return labels
 
 
 def _side_by_side(table: ColumnTable | PandasTable | PolarsTable, rows: slice, columns: Sequence[int]) -> AnyArray:
@@ -358,7 +329,7 @@ def _to_number(value: object, subject: str) -> float:
 def _objects(values: Sequence[object]) -> AnyArray:
     """Return a one-dimensional object array, also when the entries are sequences."""
     array = np.empty(len(values), dtype=object)
-    # One at a time: NumPy would look into entries that are lists themselves.
+    # One at a time: NumPy would unpack entries that are lists.
     for at, value in enumerate(values):
         array[at] = value
     return array
@@ -371,6 +342,5 @@ def _not_numeric(subject: str, got: str) -> InvalidParameter:
 
 def _masked(subject: str) -> InvalidParameter:
     """Refuse masked arrays, whose hidden values would otherwise be read."""
-    return InvalidParameter(
-        subject, "be a plain array", "a masked one", "Put NaN where values are missing and declare missing=."
-    )
+    remedy = "Put NaN where values are missing and declare missing=."
+    return InvalidParameter(subject, "be a plain array", "a masked one", remedy)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpcape.schema.column import Column
 
 _CONTAINERS = ("default", "pandas", "polars")
-# Before the name of a number that was mapped to [-1, 1], so that nobody takes it for one in original units.
+# Prefix of the names of columns mapped to [-1, 1], so that their values are not taken for original units.
 SCALED = "scaled__"
 
 
@@ -29,7 +29,7 @@ class SchemaTransformer:
         def apply(self, block: object, *, out: FloatArray | None = None) -> FloatArray:
             """Turn raw columns into features."""
 
-    # Not part of the description: two schemas are equal whatever their output is.
+    # Not a field: schemas with different output containers are equal.
     _output = "default"
 
     def fit(self, X: object = None, y: object = None) -> Self:
@@ -94,9 +94,8 @@ class SchemaTransformer:
             "default" for an array, "pandas" or "polars" for a table; None changes nothing.
         """
         if transform is not None and transform not in _CONTAINERS:
-            raise InvalidParameter(
-                "transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), "Choose one of them."
-            )
+            remedy = "Choose one of them."
+            raise InvalidParameter("transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), remedy)
         if transform is not None:
             object.__setattr__(self, "_output", transform)
         return self
@@ -120,16 +119,15 @@ class SchemaTransformer:
             Must be empty.
         """
         if params:
-            raise InvalidParameter(
-                "A schema", "stay as it was agreed", f"a new {sorted(params)[0]}", "Make another with Schema.of(...)."
-            )
+            remedy = "Make another with Schema.of(...)."
+            raise InvalidParameter("A schema", "stay as it was agreed", f"a new {sorted(params)[0]}", remedy)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
     def __sklearn_tags__(self) -> Any:
-        # Asked by scikit-learn alone, which is therefore there; a site that prepares records does not need it.
+        # Only scikit-learn calls this, so it is already imported; a site that prepares records does not need it.
         tags = sys.modules["sklearn.utils"]
         return tags.Tags(
             estimator_type=None,

@@ -138,14 +138,14 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
         """Return the means, without their weights."""
         n_sites, width, n_outcomes = self._design.n_sites, self._design.width, self._design.n_outcomes
         sizes = [n_sites, n_sites * width, packed_size(width), n_outcomes, n_outcomes]
-        parts = np.split(packed, np.cumsum(sizes)[:-1])
+        blocks = np.split(packed, np.cumsum(sizes)[:-1])
         weights = self.weights
         return DesignMeans(
-            parts[0] / weights.counts,
-            (parts[1] / weights.sums).reshape(n_sites, width),
-            unpack(parts[2], width),
-            parts[3] / weights.outcomes,
-            parts[4] / weights.squares,
+            blocks[0] / weights.counts,
+            (blocks[1] / weights.sums).reshape(n_sites, width),
+            unpack(blocks[2], width),
+            blocks[3] / weights.outcomes,
+            blocks[4] / weights.squares,
         )
 
 
@@ -278,7 +278,7 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
             residuals = self._residuals(rows.design, rows.sites)
             with np.errstate(all="ignore"):
                 outcomes = (rows.outcomes - self._centre) / self._scale
-            # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+            # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
             np.clip(outcomes, -_LARGEST, _LARGEST, out=outcomes)
             factors = clip_to_ball(outcomes)
             result[:n_outcomes] += residuals @ outcomes
@@ -293,11 +293,11 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
         """Return the residual of every record, in [-1, 1]; zero where it is not a number."""
         with np.errstate(all="ignore"):
             # Added column by column, so that a residual does not depend on where in a block its record stands.
-            found = -self._offsets[sites]
+            residuals = -self._offsets[sites]
             for coefficient, column in zip(self._coefficients, design.T, strict=True):
-                found = found + coefficient * column
-            found = found * self._site_weights[sites]
-        return np.clip(np.nan_to_num(found, nan=0.0), -1.0, 1.0)
+                residuals = residuals + coefficient * column
+            residuals = residuals * self._site_weights[sites]
+        return np.clip(np.nan_to_num(residuals, nan=0.0), -1.0, 1.0)
 
     def unpack(self, packed: FloatArray) -> ProductMeans:
         """Return the means, without their weights."""

@@ -33,20 +33,17 @@ class Atlas(Basis):
     kind: ClassVar[str] = "atlas"
 
     def __init__(self, labels: ArrayLike) -> None:
-        given = np.asarray(labels)
-        whole = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iu" and (given >= 0).all() and given.any()
-        numbers = np.unique(given[given > 0]) if whole else np.empty(0, dtype=np.int64)
+        parcels = np.asarray(labels)
+        fits = parcels.ndim == 1 and parcels.dtype.kind in "iu" and (parcels >= 0).all() and parcels.any()
+        numbers = np.unique(parcels[parcels > 0]) if fits else np.empty(0, dtype=np.int64)
         if not 1 <= len(numbers) <= MOST_COLUMNS:
-            raise InvalidParameter(
-                "labels",
-                f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones",
-                f"{len(numbers)} in an array of shape {given.shape}",
-                "Use the atlas of the voxels of the mask.",
-            )
-        self._labels: IntArray = given.astype(np.int64)
-        self.n_features, self.n_columns = len(given), len(numbers)
-        self._at = np.flatnonzero(given > 0)
-        self._codes = np.searchsorted(numbers, given[self._at])
+            must = f"be one whole number per column, 0 outside and at most {MOST_COLUMNS} different ones"
+            remedy = "Use the atlas of the voxels of the mask."
+            raise InvalidParameter("labels", must, f"{len(numbers)} in an array of shape {parcels.shape}", remedy)
+        self._labels: IntArray = parcels.astype(np.int64)
+        self.n_features, self.n_columns = len(parcels), len(numbers)
+        self._at = np.flatnonzero(parcels > 0)
+        self._codes = np.searchsorted(numbers, parcels[self._at])
         self._by_parcel = self._at[np.argsort(self._codes, kind="stable")]
         sizes = np.bincount(self._codes)
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -94,28 +91,21 @@ class Template(Basis):
 
     def __init__(self, columns: ArrayLike) -> None:
         try:
-            given = np.asarray(columns, dtype=np.float64)
+            matrix = np.asarray(columns, dtype=np.float64)
         except (TypeError, ValueError):
-            given = np.full((), np.nan)
-        if given.ndim != 2 or not 1 <= given.shape[1] <= min(MOST_COLUMNS, given.shape[0]):
-            raise InvalidParameter(
-                "A template",
-                f"be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}",
-                f"shape {given.shape}",
-                "Use a matrix with one row per column of the records.",
-            )
+            matrix = np.full((), np.nan)
+        if matrix.ndim != 2 or not 1 <= matrix.shape[1] <= min(MOST_COLUMNS, matrix.shape[0]):
+            must = f"be a matrix with at least as many rows (voxels) as columns, at most {MOST_COLUMNS}"
+            remedy = "Use a matrix with one row per column of the records."
+            raise InvalidParameter("A template", must, f"shape {matrix.shape}", remedy)
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = float(np.abs(given.T @ given - np.eye(given.shape[1])).max())
-        # Written so that NaN is refused: products of huge numbers are none.
-        if not np.isfinite(given).all() or not apart <= 1e-8:
-            raise InvalidParameter(
-                "A template",
-                "have finite orthonormal columns",
-                "columns that are not",
-                "Use numpy.linalg.qr(columns)[0].",
-            )
-        self._columns: FloatArray = np.ascontiguousarray(given)
-        self.n_features, self.n_columns = given.shape
+            apart = float(np.abs(matrix.T @ matrix - np.eye(matrix.shape[1])).max())
+        # The comparison refuses NaN too, which products of huge numbers give.
+        if not np.isfinite(matrix).all() or not apart <= 1e-8:
+            remedy = "Use numpy.linalg.qr(columns)[0]."
+            raise InvalidParameter("A template", "have finite orthonormal columns", "columns that are not", remedy)
+        self._columns: FloatArray = np.ascontiguousarray(matrix)
+        self.n_features, self.n_columns = matrix.shape
 
     @property
     def sent_array(self) -> FloatArray:
@@ -140,13 +130,13 @@ class Template(Basis):
         return row_products(coordinates, self._columns.T)
 
 
-def as_basis(given: object) -> Basis:
+def as_basis(value: object) -> Basis:
     """Return a basis from what a user wrote: a basis, its plain lists, or a matrix of orthonormal columns."""
-    if isinstance(given, Basis):
-        return given
-    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
-        return Template(given)  # type: ignore[arg-type]  # refused there if it is no matrix
-    kind, *lists = given
+    if isinstance(value, Basis):
+        return value
+    if not isinstance(value, list | tuple) or not value or not isinstance(value[0], str):
+        return Template(value)  # type: ignore[arg-type]  # refused there if it is no matrix
+    kind, *lists = value
     try:
         if kind == "cosines" and len(lists) in (2, 3):
             shape = tuple(int(side) for side in lists[0])
@@ -160,7 +150,7 @@ def as_basis(given: object) -> Basis:
         if kind == "columns" and len(lists) == 1 and len(lists[0]) == 1:
             return Columns(int(lists[0][0]))
         if kind == "views":
-            return SideBySide([as_basis(part) for part in lists])
+            return SideBySide([as_basis(entry) for entry in lists])
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidParameter):
             raise
@@ -173,103 +163,86 @@ def as_basis(given: object) -> Basis:
     )
 
 
-def as_view_bases(given: object, widths: Sequence[int]) -> SideBySide:
+def as_view_bases(entries: object, widths: Sequence[int]) -> SideBySide:
     """Return the bases of views from what a user wrote: for each view a basis, or None or an empty list for none.
 
     Parameters
     ----------
-    given : object
+    entries : object
         One entry per view, in a list or a tuple.
     widths : sequence of int
         Columns of each view.
     """
-    if not isinstance(given, list | tuple) or len(given) != len(widths):
-        many = f" of {len(given)}" if isinstance(given, list | tuple) else ""
-        raise InvalidParameter(
-            "basis",
-            f"have one entry per view ({len(widths)}), None for a view that needs no basis",
-            f"{type(given).__name__}{many}",
-            "Write for example basis=(Cosines(mask, counts), None).",
-        )
-    parts = [Columns(width) if is_no_basis(part) else as_basis(part) for part, width in zip(given, widths, strict=True)]
-    if all(part.is_complete for part in parts):
-        raise InvalidParameter(
-            "basis",
-            "have a basis for at least one view",
-            f"{len(parts)} views without one",
-            "Leave basis out, or write for example basis=(Cosines(mask, counts), None).",
-        )
-    for number, (part, width) in enumerate(zip(parts, widths, strict=True), start=1):
-        if part.n_features != width:
-            raise InvalidParameter(
-                f"The basis of view {number}",
-                f"have one row per column of the view ({width})",
-                part.n_features,
-                "Use a basis of the voxels of the mask.",
-            )
-    return SideBySide(parts)
+    if not isinstance(entries, list | tuple) or len(entries) != len(widths):
+        many = f" of {len(entries)}" if isinstance(entries, list | tuple) else ""
+        must = f"have one entry per view ({len(widths)}), None for a view that needs no basis"
+        remedy = "Write for example basis=(Cosines(mask, counts), None)."
+        raise InvalidParameter("basis", must, f"{type(entries).__name__}{many}", remedy)
+    bases = [
+        Columns(width) if is_no_basis(basis) else as_basis(basis) for basis, width in zip(entries, widths, strict=True)
+    ]
+    if all(basis.is_complete for basis in bases):
+        remedy = "Leave basis out, or write for example basis=(Cosines(mask, counts), None)."
+        raise InvalidParameter("basis", "have a basis for at least one view", f"{len(bases)} views without one", remedy)
+    for number, (basis, width) in enumerate(zip(bases, widths, strict=True), start=1):
+        if basis.n_features != width:
+            must, remedy = f"have one row per column of the view ({width})", "Use a basis of the voxels of the mask."
+            raise InvalidParameter(f"The basis of view {number}", must, basis.n_features, remedy)
+    return SideBySide(bases)
 
 
-def is_no_basis(part: object) -> bool:
+def is_no_basis(entry: object) -> bool:
     """Return whether a view has no basis; files write an empty list."""
-    return part is None or (isinstance(part, list | tuple) and len(part) == 0)
+    return entry is None or (isinstance(entry, list | tuple) and len(entry) == 0)
 
 
 def basis_from(kind: str, array: AnyArray) -> Basis:
-    """Return a basis from what a message carries; refuses what is not one."""
-    given = np.asarray(array)
+    """Return the basis that a message carries; refuse anything else."""
+    sent = np.asarray(array)
     if kind == "views":
-        return SideBySide(_sent_parts(given))
+        return SideBySide(_sent_bases(sent))
     if kind == "atlas":
-        return Atlas(given)
+        return Atlas(sent)
     if kind == "template":
-        return Template(given)
-    if kind not in ("cosines", "columns") or given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
-        raise InvalidParameter(
-            "A basis",
-            "be cosines, an atlas or a template",
-            repr(kind),
-            "Install the same version of dpcape everywhere.",
-        )
+        return Template(sent)
+    if kind not in ("cosines", "columns") or sent.ndim != 1 or sent.dtype.kind not in "iu" or not sent.size:
+        remedy = "Install the same version of dpcape everywhere."
+        raise InvalidParameter("A basis", "be cosines, an atlas or a template", repr(kind), remedy)
     if kind == "columns":
-        return Columns(int(given[0]))
-    n_axes = int(given[0])
+        return Columns(int(sent[0]))
+    n_axes = int(sent[0])
     head = 1 + 2 * max(n_axes, 0)
-    shape = tuple(int(side) for side in given[1 : 1 + n_axes])
-    return Cosines(mask_of_runs(shape, given[head:]), [int(few) for few in given[1 + n_axes : head]])
+    shape = tuple(int(side) for side in sent[1 : 1 + n_axes])
+    return Cosines(mask_of_runs(shape, sent[head:]), [int(few) for few in sent[1 + n_axes : head]])
 
 
-def _sent_parts(array: AnyArray) -> list[Basis]:
+def _sent_bases(array: AnyArray) -> list[Basis]:
     """Return the bases of views from the array in which :class:`SideBySide` sends them."""
-    left = np.asarray(array, dtype=np.float64).ravel()
-    parts: list[Basis] = []
-    while left.size:
-        code, n_axes = (int(number) for number in _whole(left[:2], 2))
-        shape = _whole(left[2 : 2 + n_axes], n_axes)
+    unread = np.asarray(array, dtype=np.float64).ravel()
+    bases: list[Basis] = []
+    while unread.size:
+        code, n_axes = (int(number) for number in _whole_numbers(unread[:2], 2))
+        shape = _whole_numbers(unread[2 : 2 + n_axes], n_axes)
         start, count = 2 + n_axes, int(np.prod(shape, dtype=np.float64))
-        if code >= len(KINDS) or not 1 <= n_axes <= 2 or not 1 <= count <= left.size - start:
+        if code >= len(KINDS) or not 1 <= n_axes <= 2 or not 1 <= count <= unread.size - start:
             raise _not_views()
-        values = left[start : start + count]
-        made = values.reshape(shape) if KINDS[code] == "template" else _whole(values, count)
-        parts.append(basis_from(KINDS[code], made))
-        left = left[start + count :]
-    return parts
+        values = unread[start : start + count]
+        content = values.reshape(shape) if KINDS[code] == "template" else _whole_numbers(values, count)
+        bases.append(basis_from(KINDS[code], content))
+        unread = unread[start + count :]
+    return bases
 
 
-def _whole(values: FloatArray, count: int) -> IntArray:
+def _whole_numbers(values: FloatArray, count: int) -> IntArray:
     """Return ``count`` nonnegative whole numbers that were sent as real ones."""
     if len(values) != count or not np.isfinite(values).all() or (values < 0).any() or (values > 2.0**53).any():
         raise _not_views()
-    whole: IntArray = values.astype(np.int64)
-    if (whole != values).any():
+    integers: IntArray = values.astype(np.int64)
+    if (integers != values).any():
         raise _not_views()
-    return whole
+    return integers
 
 
 def _not_views() -> InvalidParameter:
-    return InvalidParameter(
-        "The bases of views",
-        "be cosines, atlases, templates or columns",
-        "an array that is none of them",
-        "Install the same version of dpcape everywhere.",
-    )
+    must, remedy = "be cosines, atlases, templates or columns", "Install the same version of dpcape everywhere."
+    return InvalidParameter("The bases of views", must, "an array that is none of them", remedy)

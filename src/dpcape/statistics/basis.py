@@ -97,11 +97,11 @@ class Basis(ABC):
         return f"{type(self).__name__}(n_features={self.n_features}, n_columns={self.n_columns})"
 
 
-Place: TypeAlias = "tuple[Basis, slice[int, int, None], slice[int, int, None]]"
+BasisPart: TypeAlias = "tuple[Basis, slice[int, int, None], slice[int, int, None]]"
 """A part of a basis, its columns of a row, and its coordinates."""
 
 
-def places(basis: Basis) -> Iterator[Place]:
+def basis_parts(basis: Basis) -> Iterator[BasisPart]:
     """Yield each part of a basis, with the columns of a row and the coordinates that belong to it."""
     ends = accumulate(part.n_features for part in basis.parts)
     lasts = accumulate(part.n_columns for part in basis.parts)

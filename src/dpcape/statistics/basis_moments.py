@@ -21,7 +21,7 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import RowBlocks
 from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, known
 from dpcape.statistics.bases import basis_from
-from dpcape.statistics.basis import Basis, Place, places
+from dpcape.statistics.basis import Basis, BasisPart, basis_parts
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
@@ -54,12 +54,8 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
         super().__init__(facts, basis=basis, columns=columns, **public)
         self._basis = basis_from(basis, columns)
         if self._basis.n_features != facts.n_features:
-            raise InvalidParameter(
-                "basis",
-                f"have one row per column of the records ({facts.n_features})",
-                self._basis.n_features,
-                "Use a basis of the voxels of the mask.",
-            )
+            must = f"have one row per column of the records ({facts.n_features})"
+            raise InvalidParameter("basis", must, self._basis.n_features, "Use a basis of the voxels of the mask.")
 
     @property
     def _bound(self) -> float:
@@ -152,12 +148,7 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
 
     @staticmethod
     def extent(
-        *,
-        n_features: float,
-        n_columns: float,
-        bound: float,
-        n_parts: float = 1,
-        mean_weight: float = MEAN_WEIGHT,
+        *, n_features: float, n_columns: float, bound: float, n_parts: float = 1, mean_weight: float = MEAN_WEIGHT
     ) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
         radius = math.sqrt(1 + mean_weight**2) * bound**2
@@ -187,11 +178,11 @@ def _moments(
     width = basis.n_columns
     products, sums, energies = OuterProducts(width), np.zeros(width), np.zeros(len(basis.parts))
     for rows, coordinates in blocks:
-        for at, (_, columns, own) in enumerate(places(basis)):
+        for at, (_, columns, own) in enumerate(basis_parts(basis)):
             squares = np.vecdot(rows[:, columns], rows[:, columns])
-            part = coordinates[:, own]
-            _shortened(part, np.sqrt(squares))
-            energies[at] += float(np.maximum(squares - np.vecdot(part, part), 0.0).sum())
+            own_coordinates = coordinates[:, own]
+            _shortened(own_coordinates, np.sqrt(squares))
+            energies[at] += float(np.maximum(squares - np.vecdot(own_coordinates, own_coordinates), 0.0).sum())
         products.add(coordinates)
         sums += coordinates.sum(axis=0)
     return products.upper, sums, energies
@@ -244,28 +235,24 @@ class ResidualMaps(_InBasis[FloatArray]):
         self._offset = checked_matrix("offset", offset, (len(self._mapped), self._scores.shape[1]))
         self._scale = checked_matrix("residual_scale", residual_scale, (len(self._mapped),))
         if (self._scale <= 0).any():
-            raise InvalidParameter(
-                "residual_scale", "be positive numbers", f"{self._scale.min():g}", "Use a length of residuals."
-            )
+            remedy = "Use a length of residuals."
+            raise InvalidParameter("residual_scale", "be positive numbers", f"{self._scale.min():g}", remedy)
 
     @property
-    def _mapped(self) -> list[Place]:
+    def _mapped(self) -> list[BasisPart]:
         """The parts of which something is left, with their columns and coordinates."""
-        return [place for place in places(self._basis) if not place[0].is_complete]
+        return [entry for entry in basis_parts(self._basis) if not entry[0].is_complete]
 
     def _checked_kept(self, kept: IntArray) -> list[int]:
         """Return how many coordinates of each part are kept; refuse more than it has."""
-        given = np.asarray(kept)
+        counts = np.asarray(kept)
         most = [part.n_columns for part, _, _ in self._mapped]
-        whole = given.shape == (len(most),) and given.dtype.kind in "iu" and len(most) > 0
-        if not whole or (given < 1).any() or (given > most).any():
-            raise InvalidParameter(
-                "kept",
-                f"be whole numbers from 1 to the columns of each basis ({most})",
-                " ".join(str(given).split())[:60],
-                "Use the basis of the first release.",
-            )
-        return [int(number) for number in given]
+        fits = counts.shape == (len(most),) and counts.dtype.kind in "iu" and len(most) > 0
+        if not fits or (counts < 1).any() or (counts > most).any():
+            must = f"be whole numbers from 1 to the columns of each basis ({most})"
+            remedy = "Use the basis of the first release."
+            raise InvalidParameter("kept", must, " ".join(str(counts).split())[:60], remedy)
+        return [int(number) for number in counts]
 
     @staticmethod
     def extent(*, n_features: float, n_components: float, n_mapped: float | None = None) -> Extent:
@@ -295,32 +282,32 @@ class ResidualMaps(_InBasis[FloatArray]):
     def total(self, records: RowBlocks) -> FloatArray:
         result = np.zeros(self.shape)
         for rows, coordinates in self._blocks(records):
-            left, scores = self._left_and_scores(rows, coordinates)
+            residuals, scores = self._residuals_and_scores(rows, coordinates)
             end = 0
             for (part, _, _), own in zip(self._mapped, scores, strict=True):
                 start, end = end, end + part.n_features
-                result[start:end] += left[:, start:end].T @ own
+                result[start:end] += residuals[:, start:end].T @ own
         return result.ravel()
 
-    def _left_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    def _residuals_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
         """Return the residuals of all parts, in the unit ball together, and the scores of each, in theirs."""
         each, scores, first = [], [], 0
         for at, (part, columns, own) in enumerate(self._mapped):
-            kept = np.ascontiguousarray(coordinates[:, own])
-            kept[:, self._kept[at] :] = 0.0
+            kept_coordinates = np.ascontiguousarray(coordinates[:, own])
+            kept_coordinates[:, self._kept[at] :] = 0.0
             weights = self._scores[first : first + self._kept[at]]
             first += self._kept[at]
             with np.errstate(all="ignore"):
-                mine = row_products(kept[:, : self._kept[at]], weights) - self._offset[at]
-                left = part.expanded(kept)
-                np.subtract(rows[:, columns], left, out=left)
-                left /= self._scale[at]
-            rows_into_ball(mine, 1.0)
-            scores.append(mine)
-            each.append(left)
-        whole = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
-        rows_into_ball(whole, 1.0)
-        return whole, scores
+                own_scores = row_products(kept_coordinates[:, : self._kept[at]], weights) - self._offset[at]
+                residual = part.expanded(kept_coordinates)
+                np.subtract(rows[:, columns], residual, out=residual)
+                residual /= self._scale[at]
+            rows_into_ball(own_scores, 1.0)
+            scores.append(own_scores)
+            each.append(residual)
+        residuals = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
+        rows_into_ball(residuals, 1.0)
+        return residuals, scores
 
 
 @known

@@ -35,19 +35,22 @@ def require_separate_records(loss: RecordLoss, facts: PublicFacts) -> None:
     facts : PublicFacts
         The public bounds; synthetic records are made within them.
     """
-    found, change = largest_change(loss, facts)
-    if not found <= TOLERANCE * loss.bound(facts):
+    largest, change = largest_change(loss, facts)
+    if not largest <= TOLERANCE * loss.bound(facts):
         raise InvalidParameter(
             f"the coefficients of the loss {loss.name!r}",
             "depend on their own record only",
-            f"coefficients that moved by {found:.6g} (their bound is {loss.bound(facts):.6g}) when {change}",
+            f"coefficients that moved by {largest:.6g} (their bound is {loss.bound(facts):.6g}) when {change}",
             "Compute row i from record i and public facts only.",
         )
 
 
 def largest_change(loss: RecordLoss, facts: PublicFacts) -> tuple[float, str]:
     """Return the largest distance found between coefficients of the same record, and what was done to its block."""
-    rows, targets = _sample(facts)
+    # Ordinary and extreme synthetic records mixed, always in the same order.
+    rows, targets = candidate_records(facts)
+    chosen = np.random.default_rng(1).permutation(len(rows))[:_BLOCK]  # protects nothing
+    rows, targets = rows[chosen], None if targets is None else targets[chosen]
     alone = _contributions(loss, rows, targets, facts)
     largest, words = 0.0, "nothing was changed"
     for change, positions, compared in _blocks(len(rows)):
@@ -56,13 +59,6 @@ def largest_change(loss: RecordLoss, facts: PublicFacts) -> tuple[float, str]:
         if float(moved.max()) > largest:
             largest, words = float(moved.max()), change
     return largest, words
-
-
-def _sample(facts: PublicFacts) -> tuple[FloatArray, Any]:
-    """Return synthetic records, ordinary and extreme ones mixed; their order is fixed."""
-    rows, targets = candidate_records(facts)
-    chosen = np.random.default_rng(1).permutation(len(rows))[:_BLOCK]  # protects nothing
-    return rows[chosen], None if targets is None else targets[chosen]
 
 
 def _blocks(n_records: int) -> Iterator[tuple[str, IntArray, Any]]:

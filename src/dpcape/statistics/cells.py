@@ -82,7 +82,7 @@ def decoding_of_times(n_bins: int) -> FloatArray:
     """Return the inverse of the matrix A of times to an event, one part after the other."""
     rows = encoding_of_times(n_bins)
     inverse = np.zeros_like(rows)
-    for part in (slice(0, n_bins), slice(n_bins, None)):
-        inverse[part, part] = np.linalg.inv(rows[part, part])
+    for block in (slice(0, n_bins), slice(n_bins, None)):
+        inverse[block, block] = np.linalg.inv(rows[block, block])
     inverse.flags.writeable = False
     return inverse

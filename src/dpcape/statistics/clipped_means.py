@@ -17,7 +17,7 @@ from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.scaling import Scaled
 
-# Weight of the clipped part, over the bound: where public ranges turn it into width it is worth more noise.
+# Weight of the clipped part relative to the bound: larger with public ranges, where it determines an interval's width.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5
 
 
@@ -76,11 +76,7 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {
-            "n_features": self.facts.n_features,
-            "bound": self._bound,
-            "clipping_weight": self.clipping_weight,
-        }
+        return {"n_features": self.facts.n_features, "bound": self._bound, "clipping_weight": self.clipping_weight}
 
     @property
     def _unit(self) -> float:

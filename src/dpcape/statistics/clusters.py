@@ -106,7 +106,7 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
 
     def _shortened(self, records: RowBlocks) -> Iterator[FloatArray]:
         for block in records.feature_blocks(BLOCK_ROWS):
-            # What overflows, for whatever arrays, is no longer finite and becomes zero.
+            # For any public arrays: rows that overflow are not finite and become zero.
             with np.errstate(over="ignore", invalid="ignore"):
                 mapped = self._mapped(block)
             rows_into_ball(mapped, self._clip)
@@ -194,12 +194,8 @@ class ReducedClusterSums(_OfShortenedRows):
 def _checked_centres(centres: FloatArray, n_columns: int) -> FloatArray:
     fits = isinstance(centres, np.ndarray) and centres.ndim == 2 and centres.dtype == np.float64
     if not fits or centres.shape[1] != n_columns or len(centres) < 1:
-        raise InvalidParameter(
-            "centres",
-            f"be a matrix of float64 with {n_columns} columns",
-            getattr(centres, "shape", type(centres).__name__),
-            "Pass one row per centre.",
-        )
+        must, remedy = f"be a matrix of float64 with {n_columns} columns", "Pass one row per centre."
+        raise InvalidParameter("centres", must, getattr(centres, "shape", type(centres).__name__), remedy)
     outside = np.flatnonzero(~(np.abs(centres) <= _LARGEST_CENTRE).all(axis=1))
     if outside.size:
         raise InvalidParameter(

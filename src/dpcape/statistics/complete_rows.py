@@ -24,7 +24,7 @@ from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, known
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.moments import FirstMoments
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, ScaledCentredMoments
-from dpcape.statistics.table_designs import checked_places, complete_records
+from dpcape.statistics.table_designs import checked_positions, complete_records
 
 PREFIX = "complete_"
 """What names of statistics of complete records begin with, before the name of the statistic of rows."""
@@ -42,10 +42,10 @@ class RowColumns:
     """
 
     def __init__(self, facts: PublicFacts, columns: IntArray | Sequence[int]) -> None:
-        self._places = checked_places(facts, np.asarray(columns), "columns")
-        if len(set(self._places)) != len(self._places):
-            raise InvalidParameter("columns", "be different", f"positions {self._places}", "Name each once.")
-        chosen = [facts.columns[at] for at in self._places]
+        self._positions = checked_positions(facts, np.asarray(columns), "columns")
+        if len(set(self._positions)) != len(self._positions):
+            raise InvalidParameter("columns", "be different", f"positions {self._positions}", "Name each once.")
+        chosen = [facts.columns[at] for at in self._positions]
         self._columns = chosen
         self.groups: IntArray = np.repeat(np.arange(len(chosen)), [row_width(column) for column in chosen])
         """Column of the table that each column of the rows belongs to."""
@@ -69,34 +69,34 @@ class RowColumns:
     def usual_scales(self) -> FloatArray:
         """Scale of each level, by which it is at most 2 from its mean; NaN for numbers, whose scale is found."""
         several = np.bincount(self.groups)[self.groups] > 1
-        found: FloatArray = np.where(self.is_number, np.nan, np.where(several, 0.5, 1.0))
-        return found
+        scales: FloatArray = np.where(self.is_number, np.nan, np.where(several, 0.5, 1.0))
+        return scales
 
     def original(self, means: FloatArray) -> FloatArray:
         """Return means of columns of rows in original units: numbers in those of their range, levels as shares."""
-        found = []
+        values = []
         for mean, at in zip(means, self.groups, strict=True):
             column = self._columns[at]
             if column.kind != CATEGORY:
-                found.append(column.low + (mean + 1) / 2 * (column.high - column.low))
+                values.append(column.low + (mean + 1) / 2 * (column.high - column.low))
             else:
-                found.append(mean if len(column.levels) > 2 else (mean + 1) / 2)
-        return np.array(found)
+                values.append(mean if len(column.levels) > 2 else (mean + 1) / 2)
+        return np.array(values)
 
     def rows(self, block: FloatArray) -> FloatArray:
         """Return the rows of the complete records of a block."""
-        chosen = complete_records(block, self._places)
-        if self._places != list(range(block.shape[1])):
-            chosen = chosen[:, self._places]
-        if len(self.groups) == len(self._places) and self.is_number.all():
+        chosen = complete_records(block, self._positions)
+        if self._positions != list(range(block.shape[1])):
+            chosen = chosen[:, self._positions]
+        if len(self.groups) == len(self._positions) and self.is_number.all():
             return np.clip(chosen, -1.0, 1.0, order="C")
-        found = np.empty((len(chosen), len(self.groups)))
+        result = np.empty((len(chosen), len(self.groups)))
         start = 0
         for column, codes in zip(self._columns, chosen.T, strict=True):
             stop = start + row_width(column)
-            _fill(column, codes, found[:, start:stop])
+            _fill(column, codes, result[:, start:stop])
             start = stop
-        return found
+        return result
 
 
 def row_width(column: PublicColumn) -> int:
@@ -115,7 +115,7 @@ def _fill(column: PublicColumn, codes: FloatArray, out: FloatArray) -> None:
     if column.kind != CATEGORY:
         np.clip(codes, -1.0, 1.0, out=out[:, 0])
     elif row_width(column) == 1:
-        # A single level says nothing: it is -1 for everyone.
+        # A single level carries no information: it is -1 for every record.
         out[:, 0] = np.where(codes >= 1, 1.0, -1.0)
     else:
         levels = np.clip(codes, 0, len(column.levels) - 1).astype(np.intp)
@@ -220,9 +220,9 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
         """Return the share of complete records, and what they contribute."""
         return Complete(float(packed[0]) / self.weight, packed[1:])
 
-    def mean_of(self, found: Complete, share: float) -> Any:  # type: ignore[explicit-any]  # the form of ``inner``
+    def mean_of(self, complete: Complete, share: float) -> Any:  # type: ignore[explicit-any]  # the form of ``inner``
         """Return the mean over complete records, in the form of ``inner``, for a share of them."""
-        return self._inner.unpack(found.packed / share)
+        return self._inner.unpack(complete.packed / share)
 
 
 @known

@@ -15,7 +15,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.row_products import row_products
 
-# A cosine that keeps less than this share of its energy beside those before it adds nothing inside the mask.
+# A cosine adds nothing inside the mask if less than this share of its energy is orthogonal to the cosines before it.
 _LEAST_PIVOT = 1e-6
 # Entries of volumes that are transformed together.
 _VOLUME_ENTRIES = 1 << 22
@@ -47,15 +47,11 @@ class Cosines(Basis):
     def __init__(self, mask: ArrayLike, counts: Sequence[int]) -> None:
         inside: BoolArray = np.asarray(mask, dtype=np.bool_)
         if not 1 <= inside.ndim <= _MOST_AXES or not inside.any():
-            raise InvalidParameter(
-                "mask",
-                "have one to three sides and voxels inside",
-                f"shape {inside.shape} and {inside.sum()} voxels",
-                "Use the public mask of the images.",
-            )
-        given = np.asarray(counts)
-        fits = given.shape == (inside.ndim,) and given.dtype.kind in "iu" and (given >= 1).all()
-        if not fits or (given > inside.shape).any() or math.prod(map(int, given)) > min(MOST_COLUMNS, inside.sum()):
+            must, remedy = "have one to three sides and voxels inside", "Use the public mask of the images."
+            raise InvalidParameter("mask", must, f"shape {inside.shape} and {inside.sum()} voxels", remedy)
+        numbers = np.asarray(counts)
+        fits = numbers.shape == (inside.ndim,) and numbers.dtype.kind in "iu" and (numbers >= 1).all()
+        if not fits or (numbers > inside.shape).any() or math.prod(map(int, numbers)) > min(MOST_COLUMNS, inside.sum()):
             raise InvalidParameter(
                 "counts",
                 "be one whole number per side, from 1 to its length, and their product at most "
@@ -63,7 +59,7 @@ class Cosines(Basis):
                 f"{' '.join(str(counts).split())} for {inside.shape}",
             )
         self._inside = inside
-        self._counts = tuple(int(count) for count in given)
+        self._counts = tuple(int(count) for count in numbers)
         self.n_features, self.n_columns = int(inside.sum()), math.prod(self._counts)
         padding = (1,) * (_MOST_AXES - inside.ndim)
         self._sides = padding + inside.shape
@@ -113,16 +109,16 @@ class Cosines(Basis):
             result[some] = self._analysed(self._volumes(rows[some]))
         if self._factor is None:
             return result
-        made = row_products(result, self._factor[0].T)
-        made[:, ~self.used] = 0.0
-        return made
+        orthonormal = row_products(result, self._factor[0].T)
+        orthonormal[:, ~self.used] = 0.0
+        return orthonormal
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return Qy of each row of coordinates."""
-        given = coordinates if self._factor is None else row_products(coordinates * self.used, self._factor[0])
-        result = np.empty((len(given), self.n_features))
-        for some in self._some(len(given)):
-            volumes = self._synthesised(given[some])
+        weights = coordinates if self._factor is None else row_products(coordinates * self.used, self._factor[0])
+        result = np.empty((len(weights), self.n_features))
+        for some in self._some(len(weights)):
+            volumes = self._synthesised(weights[some])
             result[some] = volumes if self._factor is None else volumes[:, self._inside.ravel()]
         return result
 
@@ -150,9 +146,9 @@ class Cosines(Basis):
     def _synthesised(self, coordinates: FloatArray) -> FloatArray:
         """Return images from the weights of the cosines, one image at a time."""
         n, (x, y, z) = len(coordinates), self._axes
-        given = np.empty_like(coordinates)
-        given[:, self._order] = coordinates
-        along = np.matmul(x, given.reshape(n, x.shape[1], -1))
+        weights = np.empty_like(coordinates)
+        weights[:, self._order] = coordinates
+        along = np.matmul(x, weights.reshape(n, x.shape[1], -1))
         along = np.matmul(y, along.reshape(n * len(x), y.shape[1], -1))
         volumes: FloatArray = np.matmul(along.reshape(n, -1, z.shape[1]), z.T).reshape(n, -1)
         return volumes
@@ -161,15 +157,12 @@ class Cosines(Basis):
 def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:
     """Return a mask from the lengths of its runs, outside first."""
     lengths = np.asarray(runs)
-    whole = lengths.ndim == 1 and lengths.dtype.kind in "iu" and (lengths >= 0).all()
+    fits = lengths.ndim == 1 and lengths.dtype.kind in "iu" and (lengths >= 0).all()
     sides = 1 <= len(shape) <= _MOST_AXES and all(1 <= side <= 1 << 20 for side in shape)
-    if not whole or not sides or sum(map(int, lengths)) != math.prod(shape) or math.prod(shape) > 1 << 28:
-        raise InvalidParameter(
-            "The runs of a mask",
-            "be whole numbers that add up to its voxels",
-            f"{lengths.size} runs for the shape {shape}",
-            "Write what the method listed() of a basis returns.",
-        )
+    if not fits or not sides or sum(map(int, lengths)) != math.prod(shape) or math.prod(shape) > 1 << 28:
+        must = "be whole numbers that add up to its voxels"
+        remedy = "Write what the method listed() of a basis returns."
+        raise InvalidParameter("The runs of a mask", must, f"{lengths.size} runs for the shape {shape}", remedy)
     flat: BoolArray = np.repeat(np.arange(lengths.size) % 2 == 1, lengths)
     return flat.reshape(shape)
 

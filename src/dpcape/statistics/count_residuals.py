@@ -16,7 +16,7 @@ RESIDUAL_CLIP = 2.0
 LARGEST_RESIDUAL = 2.125
 """Bound of a centred residual: the mean of h is between -1/8 and 0, and whatever is computed is moved into this."""
 
-# Of 0, 1, ... up to counts that are rare.
+# Logarithms of k! for k = 0, 1, ...; larger counts are rare, and computed when they occur.
 _LOG_FACTORIALS: FloatArray = gammaln(np.arange(1.0, 1025.0))
 
 
@@ -33,7 +33,7 @@ def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray
         Positive finite rates.
     """
     root = np.sqrt(rates)
-    # Counts above the first and up to the second number have residuals that are not moved.
+    # Counts in (below, above] have residuals that are not clipped.
     below, above = np.ceil(rates - RESIDUAL_CLIP * root) - 1, np.floor(rates + RESIDUAL_CLIP * root)
     logs = np.log(rates)
     at_below, at_above = _density(below, rates, logs), _density(above, rates, logs)
@@ -55,11 +55,11 @@ def _density(count: FloatArray, rates: FloatArray, logs: FloatArray) -> FloatArr
     known = count >= 0
     if known.all():
         return np.asarray(np.exp(count * logs - rates - _log_factorial(count)))
-    found = np.zeros(len(count))
+    densities = np.zeros(len(count))
     # The smaller of the two counts is mostly negative where rates are small.
     if known.any():
-        found[known] = _density(count[known], rates[known], logs[known])
-    return found
+        densities[known] = _density(count[known], rates[known], logs[known])
+    return densities
 
 
 def _log_factorial(count: FloatArray) -> FloatArray:
@@ -74,7 +74,7 @@ def _distribution(count: FloatArray, rates: FloatArray) -> FloatArray:
     known = count >= 0
     if known.all():
         return np.asarray(pdtr(count, rates))
-    found = np.zeros(len(count))
+    probabilities = np.zeros(len(count))
     if known.any():
-        found[known] = pdtr(count[known], rates[known])
-    return found
+        probabilities[known] = pdtr(count[known], rates[known])
+    return probabilities

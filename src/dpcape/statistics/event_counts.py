@@ -14,13 +14,13 @@ from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.core.record_blocks import CodedBlocks
 from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.cells import CATEGORY, decoding_of_times, encoding_of_times
-from dpcape.statistics.grouped_counts import checked_places, groups_in, n_groups_of
+from dpcape.statistics.grouped_counts import checked_positions, groups_in, n_groups_of
 
 MOST_TIMES = 512
 """Most bins of time."""
 
 _BLOCK = 1 << 14
-# Times that differ from the end of a bin by rounding alone are taken to be at it, in bins.
+# Distance, in bins, within which a time counts as the end of a bin: it covers rounding.
 _AT_END = 1e-9
 _MOST_CROWDING = 8.0
 
@@ -67,18 +67,14 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
     def __init__(
         self, facts: PublicFacts, event: int, by: IntArray, horizon: float, n_bins: int, crowding: float = 1.0
     ) -> None:
-        # Equal bins are not named in messages.
+        # Sent only for bins that are not equal.
         uneven = {} if crowding == 1 else {"crowding": crowding}
         super().__init__(facts, event=event, by=by, horizon=horizon, n_bins=n_bins, **uneven)
         self._time, self._event, self._occurred = checked_event(facts, event)
-        self._by = checked_places(facts, by, "by")
+        self._by = checked_positions(facts, by, "by")
         if {self._time, self._event} & set(self._by) or any(facts.columns[at].kind != CATEGORY for at in self._by):
-            raise InvalidParameter(
-                "by",
-                "name categories other than the columns of the time to an event",
-                self._by,
-                "Choose other columns of the table.",
-            )
+            must = "name categories other than the columns of the time to an event"
+            raise InvalidParameter("by", must, self._by, "Choose other columns of the table.")
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 2 <= n_bins <= MOST_TIMES:
             raise InvalidParameter("n_bins", f"be a whole number from 2 to {MOST_TIMES}", repr(n_bins))
         last = facts.columns[self._time].high
@@ -119,20 +115,20 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         """Return the cell of every record."""
         last, positions, codes = 2 * self._n_bins, block[:, self._time], block[:, self._event]
         missing = np.isnan(positions) | np.isnan(codes)
-        places = np.clip(np.where(missing, 0.0, positions) + 1, 0.0, 2.0) / 2
-        # A time that was moved to the end of the range may lie anywhere after it.
-        after = places >= 1
+        times = np.clip(np.where(missing, 0.0, positions) + 1, 0.0, 2.0) / 2
+        # A time that was clipped to the end of the range may lie anywhere after it.
+        after = times >= 1
         ratio = self.facts.columns[self._time].high / self._horizon
         if self._crowding == 1:
-            places = places * (ratio * self._n_bins)
+            times = times * (ratio * self._n_bins)
         else:
-            places = (places * ratio) ** (1 / self._crowding) * self._n_bins
-        with_event = np.maximum(np.ceil(places - _AT_END) - 1, 0.0)
-        without = self._n_bins + np.floor(places + _AT_END)
+            times = (times * ratio) ** (1 / self._crowding) * self._n_bins
+        with_event = np.maximum(np.ceil(times - _AT_END) - 1, 0.0)
+        without = self._n_bins + np.floor(times + _AT_END)
         occurred = (codes == self._occurred) & (with_event < self._n_bins) & ~after
         cells = np.where(occurred, with_event, np.where(codes == self._occurred, last, np.where(after, last, without)))
-        found: IntArray = np.where(missing, last + 1, np.minimum(cells, last)).astype(np.intp)
-        return found
+        with_missing: IntArray = np.where(missing, last + 1, np.minimum(cells, last)).astype(np.intp)
+        return with_missing
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         """Return the shares of all records by group and cell, (groups, cells)."""
@@ -144,8 +140,8 @@ def event_counts(
     facts: PublicFacts, *, event: int, by: Sequence[int], horizon: float, n_bins: int, crowding: float = 1.0
 ) -> EventCounts:
     """Return the statistic for this time to an event, by position."""
-    places = np.array(by, dtype=np.int64)
-    return EventCounts(facts, event=event, by=places, horizon=horizon, n_bins=n_bins, crowding=crowding)
+    positions = np.array(by, dtype=np.int64)
+    return EventCounts(facts, event=event, by=positions, horizon=horizon, n_bins=n_bins, crowding=crowding)
 
 
 def numbers_of_events(by: Sequence[PublicColumn], n_bins: int) -> dict[str, float]:
@@ -155,13 +151,12 @@ def numbers_of_events(by: Sequence[PublicColumn], n_bins: int) -> dict[str, floa
 
 def checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
     """Return the positions of the columns of time and event, and of the level which says that it occurred."""
-    places = {column.name: at for at, column in enumerate(facts.columns)}
+    position_of = {column.name: at for at, column in enumerate(facts.columns)}
     if isinstance(event, bool) or not isinstance(event, int | np.integer) or not 0 <= event < len(facts.events):
-        raise InvalidParameter(
-            "event", f"be the position of one of the {len(facts.events)} times to an event of a table", repr(event)
-        )
+        must = f"be the position of one of the {len(facts.events)} times to an event of a table"
+        raise InvalidParameter("event", must, repr(event))
     pair = facts.events[event]
-    time, occurred = facts.columns[places[pair.time]], facts.columns[places[pair.event]]
+    time, occurred = facts.columns[position_of[pair.time]], facts.columns[position_of[pair.event]]
     if time.kind != "number" or time.low != 0 or not time.high > 0 or pair.occurred not in occurred.levels:
         raise InvalidParameter(
             f"The time to the event {pair.name!r}",
@@ -169,4 +164,4 @@ def checked_event(facts: PublicFacts, event: int) -> tuple[int, int, int]:
             f"{time.kind} from {time.low:g} to {time.high:g} and {pair.occurred!r}",
             "Declare both.",
         )
-    return places[pair.time], places[pair.event], occurred.levels.index(pair.occurred)
+    return position_of[pair.time], position_of[pair.event], occurred.levels.index(pair.occurred)

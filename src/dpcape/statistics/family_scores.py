@@ -31,7 +31,7 @@ CLASS_SCORE_WEIGHT = 1 / 3
 """Weight of the scores of several classes, in units of R, beside their curvature."""
 # The roots of 8/9 (up to three classes), 7/6 and 5/12, rounded up: see ClassScores.
 _FEW_CLASSES_DIAMETER, _CLASS_DIAMETER, _CLASS_RADIUS = 0.94281, 1.08013, 0.6455
-# Linear predictors are moved into this distance from zero, so that exponentials are finite.
+# Linear predictors are clipped to this distance from zero, so that exponentials are finite.
 _FARTHEST = 200.0
 
 
@@ -80,12 +80,9 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         super().__init__(facts, intercept, coefficients)
         if facts.response is None or facts.response[0] != 0:
-            raise InvalidParameter(
-                "Records for scores of ratios",
-                "have a response whose range begins at 0",
-                facts.response,
-                "Build them with labelled(X, y, bound=..., response=(0, most)).",
-            )
+            must = "have a response whose range begins at 0"
+            remedy = "Build them with labelled(X, y, bound=..., response=(0, most))."
+            raise InvalidParameter("Records for scores of ratios", must, facts.response, remedy)
         self._most = float(facts.response[1])
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
@@ -102,20 +99,20 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
         score, moment, square, uncut = np.zeros(p), np.zeros((p, p)), 0.0, 0.0
         for v, y, weights in self.weighted(records):
             ratios = self._ratios(v, y, weights)
-            kept = np.minimum(ratios, RATIO_CLIP)
+            clipped = np.minimum(ratios, RATIO_CLIP)
             lengths = np.vecdot(v, v)
-            score += (weights * (kept - 1)) @ v
+            score += (weights * (clipped - 1)) @ v
             moment += v.T @ v
-            square += float(((kept - 1) ** 2) @ lengths)
-            uncut += float(np.where(ratios < RATIO_CLIP, kept, 0.0) @ lengths)
+            square += float(((clipped - 1) ** 2) @ lengths)
+            uncut += float(np.where(ratios < RATIO_CLIP, clipped, 0.0) @ lengths)
         scaled = [score * (math.sqrt(2) * self._reach / LARGEST_EXCESS), pack(moment)]
         return np.concatenate([*scaled, [square / LARGEST_EXCESS**2, uncut / RATIO_CLIP]])
 
     def _ratios(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
         """Return y / m, not negative and never NaN; 1 where it cannot be computed."""
         with np.errstate(all="ignore"):
-            line = row_products(v, self._coefficients) / weights
-            ratios = (y + 1) / 2 * self._most / np.exp(np.clip(line, -_FARTHEST, _FARTHEST))
+            predictors = row_products(v, self._coefficients) / weights
+            ratios = (y + 1) / 2 * self._most / np.exp(np.clip(predictors, -_FARTHEST, _FARTHEST))
         return np.maximum(np.where(np.isnan(ratios), 1.0, ratios), 0.0)
 
     def unpack(self, packed: FloatArray) -> RatioScoreMeans:
@@ -172,12 +169,8 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for scores of classes",
-                "have classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[...]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+            raise InvalidParameter("Records for scores of classes", "have classes", "a numeric response", remedy)
         self._n_others = len(facts.classes) - 1
         super().__init__(facts, intercept, coefficients)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
@@ -211,10 +204,10 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
             for one in range(others):
                 for other in range(one + 1):
                     bend = chances[:, one] * ((one == other) - chances[:, other])
-                    part = (v * bend[:, np.newaxis]).T @ v
-                    curvature[one, :, other, :] += part
+                    product = (v * bend[:, np.newaxis]).T @ v
+                    curvature[one, :, other, :] += product
                     if other != one:
-                        curvature[other, :, one, :] += part
+                        curvature[other, :, one, :] += product
         size = others * width
         scaled = self._reach * CLASS_SCORE_WEIGHT * score.reshape(-1)
         return np.concatenate([scaled, pack(curvature.reshape(size, size))])
@@ -227,8 +220,8 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
         odds = np.clip(np.where(np.isnan(odds), 0.0, odds), -_FARTHEST, _FARTHEST)
         largest = np.maximum(odds.max(axis=1), 0.0)
         heights = np.exp(odds - largest[:, np.newaxis])
-        found: FloatArray = heights / (heights.sum(axis=1) + np.exp(-largest))[:, np.newaxis]
-        return found
+        chances: FloatArray = heights / (heights.sum(axis=1) + np.exp(-largest))[:, np.newaxis]
+        return chances
 
     def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
         """Return the means of scores and curvature, in their own units."""

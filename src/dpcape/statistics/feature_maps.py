@@ -48,23 +48,19 @@ class FeatureMap(ABC):
     def mapped(self, rows: FloatArray) -> FloatArray:
         """Return features of length at most one; those of a row for which they are not finite are zero."""
         shape = (len(rows), self.width(rows.shape[1]))
-        found = np.empty(shape)
-        for part in self._parts(rows):
-            made = np.asarray(self.features(rows[part]), dtype=np.float64)
-            if made.shape != found[part].shape:
-                raise InvalidParameter(
-                    f"The feature map {self.name!r}",
-                    f"return one row of {shape[1]} features per record",
-                    f"shape {made.shape}",
-                    "Correct features() or width().",
-                )
-            found[part] = made
+        features = np.empty(shape)
+        for chosen in self._parts(rows):
+            values = np.asarray(self.features(rows[chosen]), dtype=np.float64)
+            if values.shape != features[chosen].shape:
+                must, remedy = f"return one row of {shape[1]} features per record", "Correct features() or width()."
+                raise InvalidParameter(f"The feature map {self.name!r}", must, f"shape {values.shape}", remedy)
+            features[chosen] = values
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt(np.vecdot(found, found))
+            lengths = np.sqrt(np.vecdot(features, features))
         lost = ~np.isfinite(lengths)
-        found[lost], lengths[lost] = 0.0, 0.0
-        found /= np.maximum(lengths, 1.0)[:, np.newaxis]
-        return found
+        features[lost], lengths[lost] = 0.0, 0.0
+        features /= np.maximum(lengths, 1.0)[:, np.newaxis]
+        return features
 
     def _parts(self, rows: FloatArray) -> Iterator[slice[int, int, None]]:
         """Yield all rows at once to a map of dpcape, and one at a time to any other."""
@@ -76,7 +72,7 @@ class FeatureMap(ABC):
 
     @property
     def assumption(self) -> str:
-        """What a guarantee rests on because the map is not part of dpcape, in words; empty for one that is."""
+        """Assumption of a guarantee about a map that is not part of dpcape, in words; empty for dpcape's own."""
         if is_own(type(self)):
             return ""
         return (
@@ -92,16 +88,11 @@ _M = TypeVar("_M", bound=type[FeatureMap])
 def known_map(cls: _M) -> _M:
     """Register a feature map under its name (class decorator). Its module must be installed at every site."""
     if cls.mapped is not FeatureMap.mapped:
-        raise InvalidParameter(
-            f"The feature map {cls.name!r}",
-            "not override mapped(), which applies it to single records",
-            f"{cls.__name__}.mapped",
-            "Override features() instead.",
-        )
+        must, remedy = "not override mapped(), which applies it to single records", "Override features() instead."
+        raise InvalidParameter(f"The feature map {cls.name!r}", must, f"{cls.__name__}.mapped", remedy)
     if cls.name in _MAPS:
-        raise InvalidParameter(
-            "The name of a feature map", "be new", f"{cls.name!r}, which is registered", "Rename it."
-        )
+        subject = "The name of a feature map"
+        raise InvalidParameter(subject, "be new", f"{cls.name!r}, which is registered", "Rename it.")
     _MAPS[cls.name] = cls()
     return cls
 
@@ -144,12 +135,8 @@ class OrientedGradients(FeatureMap):
     def width(self, n_features: int) -> int:
         side = math.isqrt(n_features)
         if side * side != n_features or side < self._CELL:
-            raise InvalidParameter(
-                "features 'hog'",
-                f"be of square images of at least {self._CELL} x {self._CELL} pixels",
-                f"{n_features} columns",
-                "Leave features out.",
-            )
+            must = f"be of square images of at least {self._CELL} x {self._CELL} pixels"
+            raise InvalidParameter("features 'hog'", must, f"{n_features} columns", "Leave features out.")
         return (side // self._CELL) ** 2 * self._BINS
 
     def features(self, rows: FloatArray) -> FloatArray:
@@ -159,11 +146,11 @@ class OrientedGradients(FeatureMap):
         energy = np.pad(np.sum(cells**2, axis=3), ((0, 0), (1, 1), (1, 1)))
         around = sum(energy[:, i : i + n_cells, j : j + n_cells] for i in range(3) for j in range(3))
         cells /= np.sqrt(around + self._LEAST**2)[..., np.newaxis]
-        found: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
-        found -= found.mean(axis=1, keepdims=True)
-        lengths = np.sqrt(np.vecdot(found, found))
-        found /= np.maximum(lengths, 1e-9)[:, np.newaxis]
-        return found
+        features: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
+        features -= features.mean(axis=1, keepdims=True)
+        lengths = np.sqrt(np.vecdot(features, features))
+        features /= np.maximum(lengths, 1e-9)[:, np.newaxis]
+        return features
 
     def _cells(self, images: FloatArray) -> FloatArray:
         """Return the directions of each cell, (images, cells, cells, bins)."""
@@ -176,8 +163,8 @@ class OrientedGradients(FeatureMap):
         share, first = angle - lower, lower.astype(np.int64) % self._BINS
         side, n_cells = images.shape[1], images.shape[1] // self._CELL
         # Pixels beyond the last whole cell belong to it.
-        place = np.minimum(np.arange(side) // self._CELL, n_cells - 1)
-        cell = (place[:, np.newaxis] * n_cells + place) * self._BINS
+        cell_of_pixel = np.minimum(np.arange(side) // self._CELL, n_cells - 1)
+        cell = (cell_of_pixel[:, np.newaxis] * n_cells + cell_of_pixel) * self._BINS
         start = np.arange(len(images))[:, np.newaxis, np.newaxis] * (n_cells**2 * self._BINS) + cell
         size = len(images) * n_cells**2 * self._BINS
         counts = np.zeros(size)
@@ -195,24 +182,24 @@ def feature_blocks(
 ) -> Iterator[tuple[FloatArray, IntArray]]:
     """Yield blocks of mapped rows with their class codes; kept for the next round where they are not too many.
 
-    What is yielded may be used but not changed.
+    Callers must not change the blocks.
     """
     if not features:
         yield from records.blocks(BLOCK_ROWS)
         return
-    kept = _KEPT.get(records)
-    if kept is not None and kept[0] == features:
-        yield from kept[1]
+    stored = _KEPT.get(records)
+    if stored is not None and stored[0] == features:
+        yield from stored[1]
         return
     chosen = feature_map(features)
     most_blocks = _MOST_KEPT // (BLOCK_ROWS * chosen.width(n_features))
     blocks: list[tuple[FloatArray, IntArray]] = []
     n_blocks = 0
     for block, codes in records.blocks(BLOCK_ROWS):
-        made = chosen.mapped(block), codes.copy()
+        mapped = chosen.mapped(block), codes.copy()
         if n_blocks < most_blocks:
-            blocks.append(made)
+            blocks.append(mapped)
         n_blocks += 1
-        yield made
+        yield mapped
     if n_blocks <= most_blocks:
         _KEPT[records] = (features, blocks)

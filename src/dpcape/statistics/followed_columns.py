@@ -57,23 +57,22 @@ class FollowedDesign:
     def __init__(self, facts: PublicFacts, event: int, design: IntArray) -> None:
         self._time, self._event, self._code = checked_event(facts, event)
         self._design = TableDesign(facts, np.array([self._time]), design, NO_SITE)
-        self._places = [int(at) for at in np.asarray(design)]
-        if self._event in self._places:
-            raise InvalidParameter(
-                "design", "not contain the column of the event", "its position", "Choose other columns."
-            )
-        columns = [facts.columns[at] for at in self._places]
+        self._positions = [int(at) for at in np.asarray(design)]
+        if self._event in self._positions:
+            remedy = "Choose other columns."
+            raise InvalidParameter("design", "not contain the column of the event", "its position", remedy)
+        columns = [facts.columns[at] for at in self._positions]
         self.width, self.n_columns = self._design.width, len(columns)
         numbers = [np.full(max(len(column.levels) - 1, 1), column.kind != CATEGORY) for column in columns]
         self.is_number: BoolArray = np.concatenate(numbers)
 
     def rows(self, block: FloatArray, horizon: float = 1.0) -> FollowedRows:
         """Return the complete records of a block, followed up to a horizon."""
-        kept = ~np.isnan(block[:, [self._time, self._event, *self._places]]).any(axis=1)
-        complete = block if kept.all() else block[kept]
+        is_complete = ~np.isnan(block[:, [self._time, self._event, *self._positions]]).any(axis=1)
+        complete = block if is_complete.all() else block[is_complete]
         rows = self._design.rows(complete)
         times = (rows.outcomes[:, 0] + 1) / 2
-        # A time at the end of the range may have been moved there.
+        # A time at the end of the range may have been clipped to it.
         occurred = (complete[:, self._event] == self._code) & (times < 1) & (times <= horizon)
         return FollowedRows(rows.design, np.minimum(times, horizon), occurred)
 

@@ -91,9 +91,9 @@ class FourthMoment(_OfReducedRows):
         for block in reduced_blocks(records, self._projection, self._clip):
             products.add(pair_products(block).T)
         # All three pairings of a fourth power are equal, so one upper-triangle entry each is enough.
-        where = layout(self._width)
-        first, second = where.pairings[0]
-        entries: FloatArray = where.weights * products.upper[np.minimum(first, second), np.maximum(first, second)]
+        indices = layout(self._width)
+        first, second = indices.pairings[0]
+        entries: FloatArray = indices.weights * products.upper[np.minimum(first, second), np.maximum(first, second)]
         return entries
 
 

@@ -57,7 +57,9 @@ class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         check_classes(self.facts)
         self._features, self._n_inputs = features, n_inputs(features, self.facts.n_features)
         self._clip = checked_number("clip", clip, largest=1e9)
-        self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / _longest(self.facts, features))
+        # Rows are at most as long as their bound, features at most 1.
+        longest = 1.0 if features else self.facts.bounds[0]
+        self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / longest)
 
     @property
     def _n_units(self) -> int:
@@ -279,39 +281,22 @@ def layers_of(weights: FloatArray, widths: Sequence[int]) -> list[FloatArray]:
 def _checked_widths(widths: IntArray) -> tuple[int, ...]:
     fits = isinstance(widths, np.ndarray) and widths.ndim == 1 and widths.dtype.kind == "i"
     if not fits or not 1 <= len(widths) <= MOST_LAYERS or not all(1 <= width <= MOST_UNITS for width in widths):
-        raise InvalidParameter(
-            "widths",
-            f"be from 1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS}",
-            repr(widths),
-            "Install the same dpcape version everywhere.",
-        )
+        must = f"be from 1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS}"
+        raise InvalidParameter("widths", must, repr(widths), "Install the same dpcape version everywhere.")
     return tuple(int(width) for width in widths)
 
 
 def _check_vector(weights: FloatArray, size: int) -> None:
     if not isinstance(weights, np.ndarray) or weights.shape != (size,):
-        raise InvalidParameter(
-            "weights",
-            f"be a vector of {size} numbers for these layers",
-            getattr(weights, "shape", type(weights).__name__),
-            "Install the same dpcape version everywhere.",
-        )
+        must, remedy = f"be a vector of {size} numbers for these layers", "Install the same dpcape version everywhere."
+        raise InvalidParameter("weights", must, getattr(weights, "shape", type(weights).__name__), remedy)
 
 
 def check_classes(facts: PublicFacts) -> None:
     """Refuse records without public classes."""
     if facts.classes is None:
-        raise InvalidParameter(
-            "Records for a classifier",
-            "have public classes",
-            "a numeric response",
-            "Build them with labelled(X, y, bound=..., classes=[...]).",
-        )
-
-
-def _longest(facts: PublicFacts, features: str) -> float:
-    """Return the largest length of an input: the bound of rows, or one for features."""
-    return 1.0 if features else facts.bounds[0]
+        remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+        raise InvalidParameter("Records for a classifier", "have public classes", "a numeric response", remedy)
 
 
 def n_outputs(facts: PublicFacts) -> int:
@@ -338,20 +323,14 @@ def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:
 def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, int]) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.ndim == 2 and weights.dtype == np.float64
     if not fits or weights.shape[1] != shape[1] or shape[0] not in (None, weights.shape[0]) or not weights.size:
-        raise InvalidParameter(
-            subject,
-            f"be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns",
-            getattr(weights, "shape", type(weights).__name__),
-            "The last column holds the biases.",
-        )
+        must = f"be a float64 matrix with {shape[0] or 'any number of'} rows and {shape[1]} columns"
+        remedy = "The last column holds the biases."
+        raise InvalidParameter(subject, must, getattr(weights, "shape", type(weights).__name__), remedy)
     outside = np.flatnonzero(~(np.abs(weights) <= LARGEST_WEIGHT).all(axis=1))
     if outside.size:
-        raise InvalidParameter(
-            subject,
-            f"have finite entries of at most {LARGEST_WEIGHT:g} in absolute value",
-            f"a larger or non-finite entry in row {outside[0]}",
-            "Lower the learning rate.",
-        )
+        must = f"have finite entries of at most {LARGEST_WEIGHT:g} in absolute value"
+        remedy = "Lower the learning rate."
+        raise InvalidParameter(subject, must, f"a larger or non-finite entry in row {outside[0]}", remedy)
     layer: FloatArray = weights
     return layer
 
@@ -360,20 +339,13 @@ def checked_number(subject: str, value: float, *, largest: float) -> float:
     """Return a positive number of at most ``largest`` that a message holds."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 1e-9 * largest * 1e-9 <= value <= largest:
-        raise InvalidParameter(
-            subject, f"be a positive number of at most {largest:g}", repr(value), "Choose it near 1."
-        )
+        remedy = "Choose it near 1."
+        raise InvalidParameter(subject, f"be a positive number of at most {largest:g}", repr(value), remedy)
     return float(value)
 
 
 def network_gradient(
-    facts: PublicFacts,
-    *,
-    hidden: FloatArray,
-    output: FloatArray,
-    clip: float,
-    input_scale: float,
-    features: str = "",
+    facts: PublicFacts, *, hidden: FloatArray, output: FloatArray, clip: float, input_scale: float, features: str = ""
 ) -> NetworkGradient:
     """Mean of clipped gradients at the given weights."""
     return NetworkGradient(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale, features=features)

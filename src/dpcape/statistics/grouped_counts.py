@@ -59,14 +59,10 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
 
     def __init__(self, facts: PublicFacts, columns: IntArray, by: IntArray, weights: FloatArray, n_bins: int) -> None:
         super().__init__(facts, columns=columns, by=by, weights=weights, n_bins=n_bins)
-        chosen, groups = checked_places(facts, columns, "columns"), checked_places(facts, by, "by")
+        chosen, groups = checked_positions(facts, columns, "columns"), checked_positions(facts, by, "by")
         if not chosen or set(chosen) & set(groups) or any(facts.columns[at].kind != CATEGORY for at in groups):
-            raise InvalidParameter(
-                "columns",
-                "name at least one column, and by only categories among the others",
-                f"{chosen} and {groups}",
-                "Choose columns of the table.",
-            )
+            must = "name at least one column, and by only categories among the others"
+            raise InvalidParameter("columns", must, f"{chosen} and {groups}", "Choose columns of the table.")
         if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or not 1 <= n_bins <= MOST_BINS:
             raise InvalidParameter("n_bins", f"be a whole number from 1 to {MOST_BINS}", repr(n_bins))
         self._columns, self._by, self._n_bins = chosen, groups, int(n_bins)
@@ -95,32 +91,29 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         counts = [np.zeros((self.n_groups, n_cells_of(column, self._n_bins))) for column in self.counted]
         for block in records.coded_blocks(_BLOCK):
             groups = groups_in(self.facts, self._by, block)
-            for column, place, into in zip(self.counted, self._columns, counts, strict=True):
+            for column, position, into in zip(self.counted, self._columns, counts, strict=True):
                 add = _add_levels if column.kind == CATEGORY else _add_positions
-                add(block[:, place], groups, into)
-        return np.concatenate([self._encoded(at, into).ravel() for at, into in enumerate(counts)])
-
-    def _encoded(self, at: int, counts: FloatArray) -> FloatArray:
-        encoded: FloatArray = self._weights[at] * (counts @ encoding(self.counted[at], self._n_bins))
-        return encoded
+                add(block[:, position], groups, into)
+        columns = zip(self._weights, counts, self.counted, strict=True)
+        return np.concatenate([(w * (into @ encoding(column, self._n_bins))).ravel() for w, into, column in columns])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, ...]:
         """Return, for every column, the shares of all records by group and cell, (groups, cells)."""
         sizes = [self.n_groups * n_cells_of(column, self._n_bins) for column in self.counted]
-        parts = np.split(packed, np.cumsum(sizes)[:-1])
-        found = []
-        for column, weight, part in zip(self.counted, self._weights, parts, strict=True):
+        blocks = np.split(packed, np.cumsum(sizes)[:-1])
+        shares = []
+        for column, weight, block in zip(self.counted, self._weights, blocks, strict=True):
             rows = encoding(column, self._n_bins)
-            found.append(np.linalg.solve(rows.T, part.reshape(self.n_groups, -1).T / weight).T)
-        return tuple(found)
+            shares.append(np.linalg.solve(rows.T, block.reshape(self.n_groups, -1).T / weight).T)
+        return tuple(shares)
 
 
 def groups_in(facts: PublicFacts, by: Sequence[int], block: FloatArray) -> IntArray:
     """Return the group of every record: its combination of the levels of the columns in ``by``."""
     groups = np.zeros(len(block), dtype=np.intp)
-    for place in by:
-        n_levels = len(facts.columns[place].levels)
-        groups = groups * (n_levels + 1) + codes_of(block[:, place], n_levels)
+    for position in by:
+        n_levels = len(facts.columns[position].levels)
+        groups = groups * (n_levels + 1) + codes_of(block[:, position], n_levels)
     return groups
 
 
@@ -140,11 +133,7 @@ def numbers_of(
 
 def planned_numbers(n_columns: float, n_groups: float, n_bins: float) -> dict[str, float]:
     """Return the public numbers for so many columns of numbers in so many groups, all of weight one."""
-    return {
-        "n_cells": n_groups * n_columns * (n_bins + 2),
-        "length": math.sqrt(n_columns),
-        "most_cells": n_bins + 2,
-    }
+    return {"n_cells": n_groups * n_columns * (n_bins + 2), "length": math.sqrt(n_columns), "most_cells": n_bins + 2}
 
 
 def grouped_counts(
@@ -175,30 +164,29 @@ def _add_positions(positions: FloatArray, groups: IntArray, into: FloatArray) ->
     if not is_there.all():
         into[:, -1] += np.bincount(groups[~is_there], minlength=n_groups)
         positions, groups = positions[is_there], groups[is_there]
-    places = np.clip((positions + 1) * (n_bins / 2), 0.0, n_bins)
-    left = np.minimum(places.astype(np.intp), n_bins - 1)
-    cells = groups * n_bins + left
+    in_bins = np.clip((positions + 1) * (n_bins / 2), 0.0, n_bins)
+    lower = np.minimum(in_bins.astype(np.intp), n_bins - 1)
+    cells = groups * n_bins + lower
     shape = (n_groups, n_bins)
-    right = np.bincount(cells, weights=places - left, minlength=n_groups * n_bins).reshape(shape)
-    into[:, :n_bins] += np.bincount(cells, minlength=n_groups * n_bins).reshape(shape) - right
-    into[:, 1 : n_bins + 1] += right
+    upper = np.bincount(cells, weights=in_bins - lower, minlength=n_groups * n_bins).reshape(shape)
+    into[:, :n_bins] += np.bincount(cells, minlength=n_groups * n_bins).reshape(shape) - upper
+    into[:, 1 : n_bins + 1] += upper
 
 
 def codes_of(codes: FloatArray, n_levels: int) -> IntArray:
     """Return the positions of levels, missing as the last one; any number is moved into the list."""
-    found: IntArray = np.where(np.isnan(codes), n_levels, np.clip(codes, 0, n_levels)).astype(np.intp)
-    return found
+    positions: IntArray = np.where(np.isnan(codes), n_levels, np.clip(codes, 0, n_levels)).astype(np.intp)
+    return positions
 
 
-def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
+def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:
     """Return positions of different columns of the table."""
-    array = np.asarray(places)
-    found = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else [-1]
-    if len(set(found)) != len(found) or not all(0 <= at < len(facts.columns) for at in found):
-        raise InvalidParameter(
-            name, f"be different positions of the {len(facts.columns)} columns of a table", repr(places)
-        )
-    return found
+    array = np.asarray(positions)
+    checked = array.tolist() if array.ndim == 1 and array.dtype.kind in "iu" else [-1]
+    if len(set(checked)) != len(checked) or not all(0 <= at < len(facts.columns) for at in checked):
+        must = f"be different positions of the {len(facts.columns)} columns of a table"
+        raise InvalidParameter(name, must, repr(positions))
+    return checked
 
 
 def _checked_weights(weights: FloatArray, n_columns: int) -> FloatArray:

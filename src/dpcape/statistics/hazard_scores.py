@@ -188,7 +188,7 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         """Return standardised rows, and how many times the usual hazard each has."""
         with np.errstate(all="ignore"):
             units = (design - self._centre) / self._scale
-            # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+            # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
             np.clip(np.nan_to_num(units, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST, out=units)
             # Added column by column: where follow-up ends must not depend on where in a block a record stands.
             exponents = np.zeros(len(units))
@@ -205,11 +205,11 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         ends = self._edges[at] + (most - self._before[0][at]) / self._hazards[at]
         seen = rows.occurred & (rows.times <= ends)
         times = np.minimum(rows.times, ends)
-        place = np.clip(np.searchsorted(self._edges, times, side="left") - 1, 0, len(self._trend) - 1)
-        within = self._hazards[place] * (times - self._edges[place])
-        trend = self._trend[place]
+        bins = np.clip(np.searchsorted(self._edges, times, side="left") - 1, 0, len(self._trend) - 1)
+        within = self._hazards[bins] * (times - self._edges[bins])
+        trend = self._trend[bins]
         share = relative / self._limit
-        expected = np.array([share * (self._before[power][place] + within * trend**power) for power in range(3)])
+        expected = np.array([share * (self._before[power][bins] + within * trend**power) for power in range(3)])
         np.clip(expected[0], 0.0, 1.0, out=expected[0])
         np.clip(expected[2], 0.0, expected[0], out=expected[2])
         reach = np.sqrt(expected[0] * expected[2])
@@ -234,8 +234,8 @@ def score_weights(width: int) -> FloatArray:
 def curvature_weights(width: int) -> FloatArray:
     """Return the weights of the entries of the curvature."""
     weights = np.array([LEVEL_CURVATURE, TREND_CURVATURE, *[1 / math.sqrt(STRETCH)] * width])
-    found: FloatArray = CURVATURE * np.outer(weights, weights)
-    return found
+    products: FloatArray = CURVATURE * np.outer(weights, weights)
+    return products
 
 
 def _curvature(units: FloatArray, factors: FloatArray, expected: FloatArray) -> FloatArray:
@@ -248,11 +248,11 @@ def _curvature(units: FloatArray, factors: FloatArray, expected: FloatArray) -> 
         longer = np.sqrt(np.minimum(1 / factors, STRETCH) / STRETCH)
     rows = units * longer[:, np.newaxis]
     n_parameters = 2 + rows.shape[1]
-    found = np.empty((n_parameters, n_parameters))
-    found[0, 0] = LEVEL_CURVATURE**2 * expected[0].sum()
-    found[0, 1] = found[1, 0] = LEVEL_CURVATURE * TREND_CURVATURE * expected[1].sum()
-    found[1, 1] = TREND_CURVATURE**2 * expected[2].sum()
-    found[0, 2:] = found[2:, 0] = LEVEL_CURVATURE * (expected[0] @ rows)
-    found[1, 2:] = found[2:, 1] = TREND_CURVATURE * (expected[1] @ rows)
-    found[2:, 2:] = rows.T @ (rows * expected[0][:, np.newaxis])
-    return found
+    curvature = np.empty((n_parameters, n_parameters))
+    curvature[0, 0] = LEVEL_CURVATURE**2 * expected[0].sum()
+    curvature[0, 1] = curvature[1, 0] = LEVEL_CURVATURE * TREND_CURVATURE * expected[1].sum()
+    curvature[1, 1] = TREND_CURVATURE**2 * expected[2].sum()
+    curvature[0, 2:] = curvature[2:, 0] = LEVEL_CURVATURE * (expected[0] @ rows)
+    curvature[1, 2:] = curvature[2:, 1] = TREND_CURVATURE * (expected[1] @ rows)
+    curvature[2:, 2:] = rows.T @ (rows * expected[0][:, np.newaxis])
+    return curvature

@@ -23,12 +23,8 @@ MOST_CONDITION = 200.0
 def check_condition(unmixing: FloatArray) -> None:
     """Refuse an unmixing matrix so ill-conditioned that rounding in the clipped gradients would not be small."""
     if not condition(unmixing) <= MOST_CONDITION:
-        raise InvalidParameter(
-            "unmixing",
-            f"have a norm of at most {MOST_CONDITION:g} times its smallest singular value",
-            "a larger ratio",
-            "Lower the learning rate.",
-        )
+        must = f"have a norm of at most {MOST_CONDITION:g} times its smallest singular value"
+        raise InvalidParameter("unmixing", must, "a larger ratio", "Lower the learning rate.")
 
 
 def condition(unmixing: FloatArray) -> float:

@@ -82,12 +82,12 @@ class RecordLoss(ABC):
     def packed(self, rows: FloatArray, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         """Return weighted packed coefficients, (records, size), scaled to the bound."""
         blocks = _coefficients(self, rows, targets, facts)
-        parts = [
+        weighted = [
             weight * np.asarray(block, dtype=np.float64) / np.sqrt(multiplicities(self.n_parameters(facts), degree))
             for degree, (block, weight) in enumerate(zip(blocks, self.weights(facts), strict=True))
             if weight
         ]
-        stacked: FloatArray = np.concatenate(parts, axis=1)
+        stacked: FloatArray = np.concatenate(weighted, axis=1)
         bound = self.bound(facts)
         target = bound * (1 - (stacked.shape[1] + 16) * 2.0**-52)
         lengths = np.sqrt(np.vecdot(stacked, stacked))
@@ -159,12 +159,10 @@ class LinearPredictorLoss(RecordLoss):
         intervals = np.asarray(self.intervals(facts), dtype=np.float64)
         wanted = (self.degree + 1, 2)
         if intervals.shape != wanted or not np.isfinite(intervals).all() or (np.diff(intervals) < 0).any():
-            raise InvalidParameter(
-                f"intervals of the loss {self.name!r}",
-                f"be {wanted[0]} pairs (low, high) of finite numbers",
-                f"shape {intervals.shape} at bound {facts.bounds[0]:g}",
-                "Correct the loss, or map features by public ranges and use a smaller bound.",
-            )
+            subject = f"intervals of the loss {self.name!r}"
+            must = f"be {wanted[0]} pairs (low, high) of finite numbers"
+            remedy = "Correct the loss, or map features by public ranges and use a smaller bound."
+            raise InvalidParameter(subject, must, f"shape {intervals.shape} at bound {facts.bounds[0]:g}", remedy)
         return intervals
 
 
@@ -187,12 +185,8 @@ _L = TypeVar("_L", bound=type[RecordLoss])
 def known_loss(cls: _L) -> _L:
     """Register a loss class under its name (class decorator). Its module must be installed at every site."""
     if cls.packed is not RecordLoss.packed:
-        raise InvalidParameter(
-            f"The loss {cls.name!r}",
-            "not override packed(), which enforces the bound",
-            f"{cls.__name__}.packed",
-            "Override coefficients() instead.",
-        )
+        must, remedy = "not override packed(), which enforces the bound", "Override coefficients() instead."
+        raise InvalidParameter(f"The loss {cls.name!r}", must, f"{cls.__name__}.packed", remedy)
     if cls.name in _LOSSES or not is_free(cls.name, cls, LOSSES):
         raise InvalidParameter("The name of a loss", "be new", f"{cls.name!r}, which is registered", "Rename the loss.")
     _LOSSES[cls.name] = cls()

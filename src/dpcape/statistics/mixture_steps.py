@@ -145,22 +145,14 @@ def responsibilities(distances: FloatArray, weights: FloatArray, variance: float
 def _checked_means(means: FloatArray, facts: PublicFacts) -> FloatArray:
     fits = isinstance(means, np.ndarray) and means.ndim == 2 and means.dtype == np.float64
     if not fits or means.shape[1] != facts.n_features or not len(means):
-        raise InvalidParameter(
-            "means",
-            f"be a matrix of float64 with {facts.n_features} columns",
-            getattr(means, "shape", type(means).__name__),
-            "Pass one row per component.",
-        )
+        must, remedy = f"be a matrix of float64 with {facts.n_features} columns", "Pass one row per component."
+        raise InvalidParameter("means", must, getattr(means, "shape", type(means).__name__), remedy)
     bound = row_bound(facts)
     # Entries first, so that no square overflows; written so that NaN is refused.
     small = bool((np.abs(means) <= 2 * bound).all())
     if not small or not (np.linalg.norm(means, axis=1) <= bound * (1 + _SLACK)).all():
-        raise InvalidParameter(
-            "means",
-            f"be finite and no longer than the bound of the records, {bound:g}",
-            "a longer one",
-            "Shorten it to the bound.",
-        )
+        must = f"be finite and no longer than the bound of the records, {bound:g}"
+        raise InvalidParameter("means", must, "a longer one", "Shorten it to the bound.")
     checked: FloatArray = means
     return checked
 
@@ -168,12 +160,8 @@ def _checked_means(means: FloatArray, facts: PublicFacts) -> FloatArray:
 def _checked_weights(weights: FloatArray, n_components: int) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.dtype == np.float64 and weights.shape == (n_components,)
     if not fits or not ((weights >= _LEAST_WEIGHT) & (weights <= 1)).all():
-        raise InvalidParameter(
-            "weights",
-            f"be {n_components} numbers of float64 from {_LEAST_WEIGHT:g} to 1",
-            " ".join(repr(weights).split()),
-            "Raise small weights.",
-        )
+        must = f"be {n_components} numbers of float64 from {_LEAST_WEIGHT:g} to 1"
+        raise InvalidParameter("weights", must, " ".join(repr(weights).split()), "Raise small weights.")
     checked: FloatArray = weights
     return checked
 

@@ -23,8 +23,8 @@ from dpcape.core.statistic import Statistic, known
 from dpcape.statistics.gradients import LARGEST_WEIGHT, check_classes, checked_number
 
 MOST_WEIGHTS = 2**22
-# Gradients of a block of single records are held together: at most this many numbers, 16 MiB.
-_HELD = 2**21
+# Largest number of entries of the gradients of a block's single records: 16 MiB.
+_BLOCK_ENTRIES = 2**21
 # Products round differently in blocks of different length; relative to the largest gradient.
 _TOLERANCE = 1e-6
 
@@ -61,7 +61,7 @@ class NetworkModule(ABC):
 
     @property
     def assumption(self) -> str:
-        """What a guarantee rests on because the code is not part of dpcape, in words."""
+        """Assumption of a guarantee about this code, which is not part of dpcape, in words."""
         return (
             f"the module {self.name!r}, which is not part of dpcape, treats each record by itself, rounding included, "
             "and keeps nothing of it"
@@ -97,9 +97,8 @@ def module_size(name: str, n_features: int, n_classes: int) -> int:
     module = module_of(name)
     size = module.n_weights(n_features, n_classes)
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= MOST_WEIGHTS:
-        raise InvalidParameter(
-            f"The module {name!r}", f"have from 1 to {MOST_WEIGHTS} weights", repr(size), "Use a smaller network."
-        )
+        remedy = "Use a smaller network."
+        raise InvalidParameter(f"The module {name!r}", f"have from 1 to {MOST_WEIGHTS} weights", repr(size), remedy)
     _require_separate_records(module, n_features, n_classes, size)
     return size
 
@@ -113,22 +112,18 @@ def _require_separate_records(module: NetworkModule, n_features: int, n_classes:
     weights = module.start(n_features, n_classes, 0)
     together = module.gradients(weights, rows, codes, n_classes)
     if np.shape(weights) != (size,) or np.shape(together) != (5, size):
-        raise InvalidParameter(
-            f"The module {module.name!r}",
-            f"have one weight vector and one gradient per record, of {size} numbers",
-            f"shapes {np.shape(weights)} and {np.shape(together)}",
-            "Correct the module.",
-        )
+        subject = f"The module {module.name!r}"
+        must = f"have one weight vector and one gradient per record, of {size} numbers"
+        remedy = "Correct the module."
+        raise InvalidParameter(subject, must, f"shapes {np.shape(weights)} and {np.shape(together)}", remedy)
     largest = float(np.nan_to_num(np.abs(together), posinf=0.0).max())
     for order in ([4, 3, 2, 1, 0], [2], [0, 0, 3], [1, 4]):
         others = module.gradients(weights, rows[order], codes[order], n_classes)
         if not np.allclose(others, together[order], rtol=0.0, atol=_TOLERANCE * largest, equal_nan=True):
-            raise InvalidParameter(
-                f"The gradients of the module {module.name!r}",
-                "depend on their own record only",
-                "gradients that changed with the records around them",
-                "Compute each record from itself and the weights.",
-            )
+            subject = f"The gradients of the module {module.name!r}"
+            must = "depend on their own record only"
+            remedy = "Compute each record from itself and the weights."
+            raise InvalidParameter(subject, must, "gradients that changed with the records around them", remedy)
 
 
 @known
@@ -184,18 +179,18 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
 
     def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
         result = np.zeros(len(self._weights))
-        for found in self._found(records, records.n_records):
-            result += self._clipped_sum(found)
+        for gradients in self._block_gradients(records, records.n_records):
+            result += self._clipped_sum(gradients)
         return result
 
     def contributions(self, records: LabelledBlocks[IntArray], n_rows: int) -> FloatArray:
         """Return each record's gradient, not yet clipped; what is computed depends on the public ``n_rows`` alone."""
-        found = list(self._found(records, n_rows))
-        return np.concatenate(found) if found else np.zeros((0, len(self._weights)))
+        gradients = list(self._block_gradients(records, n_rows))
+        return np.concatenate(gradients) if gradients else np.zeros((0, len(self._weights)))
 
-    def _found(self, records: LabelledBlocks[IntArray], n_rows: int) -> Iterator[FloatArray]:
+    def _block_gradients(self, records: LabelledBlocks[IntArray], n_rows: int) -> Iterator[FloatArray]:
         """Yield the gradients of blocks that are filled up to the same length, of at most ``n_rows`` records."""
-        block_rows = max(1, min(BLOCK_ROWS, _HELD // len(self._weights), n_rows))
+        block_rows = max(1, min(BLOCK_ROWS, _BLOCK_ENTRIES // len(self._weights), n_rows))
         for rows, codes in records.blocks(block_rows):
             yield self._gradients(rows, codes, block_rows)
 
@@ -203,41 +198,34 @@ class ModuleGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         """Return what the network computes for the records of one block."""
         filled, labels = np.zeros((block_rows, rows.shape[1])), np.zeros(block_rows, dtype=np.int64)
         filled[: len(rows)], labels[: len(rows)] = rows, codes
-        found = np.asarray(self._module.gradients(self._weights, filled, labels, self._n_classes), dtype=np.float64)
-        if found.shape != (block_rows, len(self._weights)):
-            raise InvalidParameter(
-                f"The module {self._module.name!r}",
-                "return one gradient per record",
-                f"shape {found.shape}",
-                "Correct the module.",
-            )
-        return found[: len(rows)]
+        gradients = np.asarray(self._module.gradients(self._weights, filled, labels, self._n_classes), dtype=np.float64)
+        if gradients.shape != (block_rows, len(self._weights)):
+            must, remedy = "return one gradient per record", "Correct the module."
+            raise InvalidParameter(f"The module {self._module.name!r}", must, f"shape {gradients.shape}", remedy)
+        return gradients[: len(rows)]
 
-    def _clipped_sum(self, found: FloatArray) -> FloatArray:
+    def _clipped_sum(self, gradients: FloatArray) -> FloatArray:
         """Return the sum of the gradients, each scaled to the clip; zero for those that are not finite.
 
         A length is computed to within (size / 2 + 8) roundings, and the target is 2 (size + 16) of them lower.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt(np.vecdot(found, found))
+            lengths = np.sqrt(np.vecdot(gradients, gradients))
         if not np.isfinite(lengths).all():
-            # Seldom: entries that are not finite, or whose squares are not.
-            some: FloatArray = clipped(found[np.isfinite(found).all(axis=1)], self._clip).sum(axis=0)
+            # Rare: some entries, or their squares, are not finite.
+            some: FloatArray = clipped(gradients[np.isfinite(gradients).all(axis=1)], self._clip).sum(axis=0)
             return some
-        target = self._clip * (1 - (found.shape[1] + 16) * 2.0**-52)
-        summed: FloatArray = (target / np.maximum(lengths, target)) @ found
+        target = self._clip * (1 - (gradients.shape[1] + 16) * 2.0**-52)
+        summed: FloatArray = (target / np.maximum(lengths, target)) @ gradients
         return summed
 
 
 def _checked_weights(weights: FloatArray, size: int) -> FloatArray:
     fits = isinstance(weights, np.ndarray) and weights.shape == (size,) and weights.dtype == np.float64
     if not fits or not bool((np.abs(weights) <= LARGEST_WEIGHT).all()):
-        raise InvalidParameter(
-            "weights",
-            f"be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value",
-            f"an array of shape {np.shape(weights)} that is not",
-            "Lower the learning rate, or use the same module everywhere.",
-        )
+        must = f"be {size} finite numbers of at most {LARGEST_WEIGHT:g} in absolute value"
+        remedy = "Lower the learning rate, or use the same module everywhere."
+        raise InvalidParameter("weights", must, f"an array of shape {np.shape(weights)} that is not", remedy)
     return weights
 
 

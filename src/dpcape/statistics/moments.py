@@ -17,7 +17,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
-from dpcape.core.statistic import MeanT_co, Statistic, known
+from dpcape.core.statistic import MeanT_co, RecordsT_contra, Statistic, known
 from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
 from dpcape.statistics.packing import pack, packed_size, unpack
 
@@ -44,8 +44,8 @@ def row_bound(facts: PublicFacts) -> float:
     return math.hypot(*facts.bounds)
 
 
-class _OfRows(Statistic[RowBlocks, MeanT_co]):
-    """Base class of statistics of single rows."""
+class _OfBoundedRows(Statistic[RecordsT_contra, MeanT_co]):
+    """Base class of statistics of rows of bounded length."""
 
     kinds = _ROW_KINDS
     units = frozenset({"record"})
@@ -57,6 +57,10 @@ class _OfRows(Statistic[RowBlocks, MeanT_co]):
     @property
     def _width(self) -> int:
         return self.facts.n_features
+
+
+class _OfRows(_OfBoundedRows[RowBlocks, MeanT_co]):
+    """Base class of statistics of single rows."""
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -99,19 +103,8 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         return mean, squares * (2 * self._bound)
 
 
-class _OfProducts(Statistic[ProductBlocks, MeanT_co]):
+class _OfProducts(_OfBoundedRows[ProductBlocks, MeanT_co]):
     """Base class of statistics of products of a row's entries, summed in the precision of the records."""
-
-    kinds = _ROW_KINDS
-    units = frozenset({"record"})
-
-    @property
-    def _bound(self) -> float:
-        return row_bound(self.facts)
-
-    @property
-    def _width(self) -> int:
-        return self.facts.n_features
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -242,12 +235,8 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
         if not 0 <= place < self._n_sites:
-            raise InvalidParameter(
-                "n_sites",
-                "be the number of sites of the federation",
-                f"{self._n_sites} for site {place + 1}",
-                "Install the same dpcape version everywhere.",
-            )
+            must, remedy = "be the number of sites of the federation", "Install the same dpcape version everywhere."
+            raise InvalidParameter("n_sites", must, f"{self._n_sites} for site {place + 1}", remedy)
         return super().at(place)
 
     @staticmethod
@@ -293,12 +282,8 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
     def __init__(self, facts: PublicFacts) -> None:
         super().__init__(facts)
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for a histogram",
-                "have public classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[...]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[...])."
+            raise InvalidParameter("Records for a histogram", "have public classes", "a numeric response", remedy)
 
     @staticmethod
     def extent(*, n_features: float, n_classes: float) -> Extent:

@@ -24,8 +24,8 @@ def monomial_count(width: int, degree: int) -> int:
 
 @lru_cache(maxsize=32)
 def _positions(width: int, degree: int) -> IntArray:
-    listed = np.array(list(monomials(width, degree)), dtype=np.intp)
-    return listed.reshape(monomial_count(width, degree), degree)
+    positions = np.array(list(monomials(width, degree)), dtype=np.intp)
+    return positions.reshape(monomial_count(width, degree), degree)
 
 
 @lru_cache(maxsize=32)

@@ -31,8 +31,8 @@ class OuterProducts:
         # A C-ordered block is a Fortran-ordered transpose, so nothing is copied. The lower triangle is filled, whose
         # transpose is in the order in which it is packed.
         by_rows = rows.flags.c_contiguous
-        given = rows.T if by_rows else rows
-        self._block = dsyrk(1.0, given, beta=0.0, c=self._block, trans=not by_rows, overwrite_c=1, lower=1)
+        columns = rows.T if by_rows else rows
+        self._block = dsyrk(1.0, columns, beta=0.0, c=self._block, trans=not by_rows, overwrite_c=1, lower=1)
         self._sum += self._block
 
     @property
@@ -70,20 +70,20 @@ def sum_of_outer_products(
 
 def _summed_in_single(records: ProductBlocks, width: int, sums: FloatArray | None) -> FloatArray:
     matrix = np.zeros((width, width), order="F")
-    group, part = (np.zeros((width, width), dtype=np.float32, order="F") for _ in range(2))
+    group, products = (np.zeros((width, width), dtype=np.float32, order="F") for _ in range(2))
     n_added = 0
-    for place, block in enumerate(records.single_blocks(SINGLE_ROWS)):
-        # A block without valid rows is nothing to add, but keeps its place in its group.
+    for number, block in enumerate(records.single_blocks(SINGLE_ROWS)):
+        # A block without valid rows adds nothing, but still counts towards its group.
         if len(block):
             if n_added:
-                part = ssyrk(1.0, block.T, beta=0.0, c=part, overwrite_c=1, lower=1)
-                group += part
+                products = ssyrk(1.0, block.T, beta=0.0, c=products, overwrite_c=1, lower=1)
+                group += products
             else:
                 group = ssyrk(1.0, block.T, beta=0.0, c=group, overwrite_c=1, lower=1)
             n_added += 1
             if sums is not None:
                 sums += block.sum(axis=0)
-        if n_added and (place + 1) % SINGLE_BLOCKS == 0:
+        if n_added and (number + 1) % SINGLE_BLOCKS == 0:
             matrix += group
             n_added = 0
     if n_added:

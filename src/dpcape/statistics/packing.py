@@ -66,7 +66,7 @@ def unpack(packed: FloatArray, n: int) -> FloatArray:
 _GROUP = 4
 # Up to this width all middle indices make one group.
 _NARROW = 20
-# Rows whose distance in memory is a power of two fall onto the same cache lines; this much more avoids it.
+# Padding of rows: rows whose distance in memory is a power of two would share cache lines.
 _PADDING = 8
 
 
@@ -136,7 +136,8 @@ class CubeSum:
         self._n = n
         group = n if n <= _NARROW else _GROUP
         self._groups = [range(start, min(start + group, n)) for start in range(0, n, group)]
-        self._sums = [np.zeros((_n_pairs(middles), n - middles[0])) for middles in self._groups]
+        # One row for each pair (i, j), i <= j, of a group's middle indices j.
+        self._sums = [np.zeros((sum(j + 1 for j in middles), n - middles[0])) for middles in self._groups]
         self._products = [np.empty_like(total) for total in self._sums]
         self._length = capacity if n <= _NARROW else capacity + _PADDING
         self._pairs = np.empty((max(total.shape[0] for total in self._sums), self._length))
@@ -167,18 +168,13 @@ class CubeSum:
 
     def entries(self) -> FloatArray:
         """Return the sum in packed order, without the weights of multiplicity."""
-        parts = []
+        blocks = []
         for middles, total in zip(self._groups, self._sums, strict=True):
             start = 0
             for j in middles:
-                parts.append(total[start : start + j + 1, j - middles[0] :].ravel())
+                blocks.append(total[start : start + j + 1, j - middles[0] :].ravel())
                 start += j + 1
-        return np.concatenate(parts)
-
-
-def _n_pairs(middles: range) -> int:
-    """Count pairs (i, j) with i <= j for j in a group."""
-    return sum(j + 1 for j in middles)
+        return np.concatenate(blocks)
 
 
 # Tensors of order four ------------------------------------------------------------------------------------------------
@@ -235,8 +231,7 @@ class Layout:
 def layout(n: int) -> Layout:
     """Return the layout of tensors over n dimensions."""
     entries = np.array(
-        [(i, j, k, m) for i in range(n) for j in range(i, n) for k in range(j, n) for m in range(k, n)],
-        dtype=np.intp,
+        [(i, j, k, m) for i in range(n) for j in range(i, n) for k in range(j, n) for m in range(k, n)], dtype=np.intp
     ).reshape(-1, 4)
     rows, columns = np.triu_indices(n)
     position = np.empty((n, n), dtype=np.intp)
@@ -285,19 +280,19 @@ def pair_products(rows: FloatArray, out: FloatArray | None = None) -> FloatArray
 
 def pack4(pair_matrix: FloatArray, n: int) -> FloatArray:
     """Pack the symmetric part, over all permutations of four indices, of a matrix over pairs."""
-    where = layout(n)
-    total = np.zeros(len(where.entries))
-    for first, second in where.pairings:
+    indices = layout(n)
+    total = np.zeros(len(indices.entries))
+    for first, second in indices.pairings:
         total += pair_matrix[first, second]
         total += pair_matrix[second, first]
-    total *= where.weights / 6
+    total *= indices.weights / 6
     return total
 
 
 def unpack4(packed: FloatArray, n: int) -> FloatArray:
     """Return a packed tensor as a matrix over pairs: entry (ij, kl) is Q_ijkl."""
-    where = layout(n)
-    matrix: FloatArray = (packed / where.weights)[where.of_pairs]
+    indices = layout(n)
+    matrix: FloatArray = (packed / indices.weights)[indices.of_pairs]
     return matrix
 
 
@@ -306,24 +301,18 @@ def traceless4(packed: FloatArray, n: int) -> FloatArray:
 
     ``Q - 6/(n+4) Sym(I x Q2) + 3/((n+2)(n+4)) tr(Q2) Sym(I x I)`` with Q2_kl = sum_i Q_iikl; an orthogonal projection.
     """
-    trace = _trace(packed, n)
-    where = layout(n)
+    indices = layout(n)
+    # Q2_kl over pairs (k, l).
+    trace: FloatArray = (packed / indices.weights)[indices.of_pairs[indices.diagonal]].sum(axis=0)
     spread = np.zeros_like(packed)
     isotropic = np.zeros_like(packed)
-    is_diagonal = np.zeros(where.pair_rows.size)
-    is_diagonal[where.diagonal] = 1.0
-    for first, second in where.pairings:
+    is_diagonal = np.zeros(indices.pair_rows.size)
+    is_diagonal[indices.diagonal] = 1.0
+    for first, second in indices.pairings:
         spread += is_diagonal[first] * trace[second] + is_diagonal[second] * trace[first]
         isotropic += is_diagonal[first] * is_diagonal[second]
-    full_trace = float(trace[where.diagonal].sum())
+    full_trace = float(trace[indices.diagonal].sum())
     # Sym(I x Q2) averages six terms, Sym(I x I) three.
     correction = -spread / (n + 4) + isotropic * (full_trace / ((n + 2) * (n + 4)))
-    result: FloatArray = packed + where.weights * correction
+    result: FloatArray = packed + indices.weights * correction
     return result
-
-
-def _trace(packed: FloatArray, n: int) -> FloatArray:
-    """Return Q2_kl = sum_i Q_iikl over pairs (k, l)."""
-    where = layout(n)
-    trace: FloatArray = (packed / where.weights)[where.of_pairs[where.diagonal]].sum(axis=0)
-    return trace

@@ -31,10 +31,10 @@ class PoissonLoss(LinearPredictorLoss):
     def predictor_coefficients(self, targets: Targets | None, facts: PublicFacts) -> FloatArray:
         low, high = _range(facts)
         assert targets is not None  # records with a range of counts have targets
-        middle, half = (high + low) / 2, (high - low) / 2
+        middle, half_width = (high + low) / 2, (high - low) / 2
         heights = np.tile(self._exponential(facts), (len(targets), 1))
         # c / m for responses in [-1, 1].
-        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half / middle)
+        heights[:, 1] -= 1 + np.asarray(targets, dtype=np.float64) * (half_width / middle)
         return heights
 
     def intervals(self, facts: PublicFacts) -> FloatArray:
@@ -61,10 +61,6 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
 
 def _range(facts: PublicFacts) -> tuple[float, float]:
     if facts.response is None or facts.response[0] < 0:
-        raise InvalidParameter(
-            "Records for a Poisson regression",
-            "have counts of at least 0",
-            f"the range {facts.response!r}",
-            "Build them with labelled(X, y, bound=..., response=(0, largest)).",
-        )
+        must, remedy = "have counts of at least 0", "Build them with labelled(X, y, bound=..., response=(0, largest))."
+        raise InvalidParameter("Records for a Poisson regression", must, f"the range {facts.response!r}", remedy)
     return facts.response

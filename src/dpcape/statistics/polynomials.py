@@ -62,15 +62,15 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
 
     @property
     def assumption(self) -> str:
-        parts = []
+        texts = []
         if not self.proved:
-            parts.append(f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)")
+            texts.append(f"the author's diameter of the loss {self.loss.name!r} is true (searched, not proved)")
         if not is_own(type(self.loss)):
-            parts.append(
+            texts.append(
                 f"the loss {self.loss.name!r}, which is not part of dpcape, computes the coefficients of a record from "
                 "that record only (searched, not proved)"
             )
-        return "; ".join(parts)
+        return "; ".join(texts)
 
     def total(self, records: RowOrLabelledBlocks) -> FloatArray:
         result = np.zeros(sum(self._sizes))
@@ -104,12 +104,8 @@ def loss_numbers(facts: PublicFacts, *, loss: str) -> dict[str, float]:
     chosen = loss_of(loss)
     size = sum(_sizes(chosen, facts))
     if not 1 <= size <= LARGEST_SIZE:
-        raise InvalidParameter(
-            "The loss",
-            f"have between 1 and {LARGEST_SIZE} coefficients",
-            size,
-            "Use fewer features or a smaller degree.",
-        )
+        remedy = "Use fewer features or a smaller degree."
+        raise InvalidParameter("The loss", f"have between 1 and {LARGEST_SIZE} coefficients", size, remedy)
     return {
         "n_features": facts.n_features,
         "size": size,
@@ -141,15 +137,15 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
             raise InvalidParameter(f"the {subject} of the loss {loss!r}", "be a positive number", repr(value))
     if not is_own(type(chosen)):
         require_separate_records(chosen, facts)
-    # A record for which the loss has no numbers contributes zero, which is up to the bound away from the others.
+    # A record whose coefficients are not finite contributes zero, which is up to the bound away from the others.
     diameter = 2 * bound if stated is None else min(max(stated, bound), 2 * bound)
-    found = largest_distance(lambda rows, targets: chosen.packed(rows, targets, facts), facts)
+    distance = largest_distance(lambda rows, targets: chosen.packed(rows, targets, facts), facts)
     # Written so that NaN is refused too.
-    if not found <= diameter * (1 + 1e-9):
+    if not distance <= diameter * (1 + 1e-9):
         raise InvalidParameter(
             f"The stated diameter of the loss {loss!r}",
             "hold for every pair of records",
-            f"{diameter:.6g}, but two possible records are {found:.6g} apart",
+            f"{diameter:.6g}, but two possible records are {distance:.6g} apart",
             "State a larger diameter, or return None.",
         )
     return diameter
@@ -157,6 +153,6 @@ def checked_diameter(loss: str, facts: PublicFacts) -> float:
 
 def polynomial_coefficients(facts: PublicFacts, *, loss: str) -> PolynomialCoefficients:
     """Mean coefficients of a registered loss; refused if a search refutes what its author states."""
-    # Searched here, before anybody is asked.
+    # The searches run here, before any site receives a request.
     loss_numbers(facts, loss=loss)
     return PolynomialCoefficients(facts, loss=loss)

@@ -39,9 +39,8 @@ def checked_matrix(name: str, matrix: ArrayLike, shape: tuple[int | None, ...], 
         raise InvalidParameter(name, f"be a finite array of shape {wanted}", problem, "Compute it again.")
     largest = float(np.abs(array).max())
     if largest > most:
-        raise InvalidParameter(
-            name, f"have entries of at most {most:g} in absolute value", f"{largest:g}", "Lower the learning rate."
-        )
+        remedy = "Lower the learning rate."
+        raise InvalidParameter(name, f"have entries of at most {most:g} in absolute value", f"{largest:g}", remedy)
     return array
 
 

@@ -78,12 +78,8 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         self.response_weight = _checked_weight("response_weight", response_weight)
         self.intercept_weight = 0.0 if intercept_weight == 0 else _checked_weight("intercept_weight", intercept_weight)
         if facts.classes is not None and len(facts.classes) != 2:
-            raise InvalidParameter(
-                "Records for a regression",
-                "have two classes",
-                len(facts.classes),
-                "Merge classes by a public rule, or use NetworkClassifier.",
-            )
+            remedy = "Merge classes by a public rule, or use NetworkClassifier."
+            raise InvalidParameter("Records for a regression", "have two classes", len(facts.classes), remedy)
 
     @property
     def _first(self) -> int:
@@ -140,7 +136,7 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         # Powers of the response: number of records, sum, sum of squares.
         powers = np.zeros(3)
         for block, targets in records.blocks(BLOCK_ROWS):
-            y = self._responses(targets)
+            y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
             products.add(block)
             # Two products with a vector: cheaper than one with two rows, or than summing columns.
             sums[0] += np.ones_like(y) @ block
@@ -148,11 +144,6 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
             powers += np.array([len(y), float(y.sum()), float(y @ y)])
         means = RegressionBlocks(products.upper, sums[1], sums[0], float(powers[1]), float(powers[2]))
         return pack(self._matrix(means, int(powers[0])))
-
-    def _responses(self, targets: Targets) -> FloatArray:
-        if self.facts.classes is None:
-            return np.asarray(targets, dtype=np.float64)
-        return np.asarray(2.0 * targets - 1.0, dtype=np.float64)
 
     def _matrix(self, sums: RegressionBlocks, n_records: int) -> FloatArray:
         """Return the sums as entries of u u' (upper triangle)."""
@@ -200,12 +191,8 @@ def _checked_weight(subject: str, weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
         raise InvalidParameter(subject, "be a number", repr(weight), "Leave it out for the default.")
     if not 1 / _LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
-        raise InvalidParameter(
-            subject,
-            f"be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}",
-            repr(weight),
-            "Leave it out for the default.",
-        )
+        must = f"be between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}"
+        raise InvalidParameter(subject, must, repr(weight), "Leave it out for the default.")
     return float(weight)
 
 

@@ -45,19 +45,15 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
     def __init__(
         self, facts: PublicFacts, intercept: bool, weighted: bool = True, **public: float | str | FloatArray
     ) -> None:
-        # What was always sent stays as it was: only the exception is named.
+        # Sent only where it is False, so that messages with the default stay the same.
         super().__init__(facts, intercept=intercept, **({} if weighted is True else {"weighted": weighted}), **public)
         for name, value in (("intercept", intercept), ("weighted", weighted)):
             if not isinstance(value, bool | np.bool_):
                 raise InvalidParameter(name, "be True or False", repr(value), "Leave it as it was sent.")
         self._unweighted = not weighted
         if self.two_classes and facts.classes is not None and len(facts.classes) != 2:
-            raise InvalidParameter(
-                "Records for a regression",
-                "have two classes",
-                len(facts.classes),
-                "Merge classes by a public rule, or use NetworkClassifier.",
-            )
+            remedy = "Merge classes by a public rule, or use NetworkClassifier."
+            raise InvalidParameter("Records for a regression", "have two classes", len(facts.classes), remedy)
         self._constant = intercept_weight_for(facts.bounds[0]) if intercept else 0.0
 
     @property
@@ -72,11 +68,7 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {
-            "n_features": self.facts.n_features,
-            "bound": self.facts.bounds[0],
-            "intercept": bool(self._constant),
-        }
+        return {"n_features": self.facts.n_features, "bound": self.facts.bounds[0], "intercept": bool(self._constant)}
 
     def weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""
@@ -160,17 +152,17 @@ class AtCoefficients(OfRegression[MeanT_co]):
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
         with np.errstate(all="ignore"):
             if self.facts.classes is None:
-                left = self._response_weight * weights * y - row_products(v, self._coefficients)
+                residuals = self._response_weight * weights * y - row_products(v, self._coefficients)
             else:
-                left = weights * ((y + 1) / 2 - self.probabilities(v, weights))
-        return np.where(np.isfinite(left), left, 0.0)
+                residuals = weights * ((y + 1) / 2 - self.probabilities(v, weights))
+        return np.where(np.isfinite(residuals), residuals, 0.0)
 
     def probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
         """Return probabilities of the second class for the rows that v was shortened from."""
         with np.errstate(all="ignore"):
             odds = row_products(v, self._coefficients) / weights
-        found: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
-        return found
+        probabilities: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
+        return probabilities
 
 
 @known

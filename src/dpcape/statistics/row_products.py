@@ -29,14 +29,14 @@ def row_products(rows: FloatArray, matrix: FloatArray, out: FloatArray | None = 
         Where to write the result.
     """
     n_rows = len(rows)
-    whole = n_rows - n_rows % CHUNK_ROWS
+    n_whole = n_rows - n_rows % CHUNK_ROWS
     result = np.empty((n_rows, *matrix.shape[1:])) if out is None else out
     matrix = np.ascontiguousarray(matrix)
-    if whole:
-        chunks = np.ascontiguousarray(rows[:whole]).reshape(-1, CHUNK_ROWS, rows.shape[1])
-        np.matmul(chunks, matrix, out=result[:whole].reshape(-1, CHUNK_ROWS, *matrix.shape[1:]))
-    if whole < n_rows:
+    if n_whole:
+        chunks = np.ascontiguousarray(rows[:n_whole]).reshape(-1, CHUNK_ROWS, rows.shape[1])
+        np.matmul(chunks, matrix, out=result[:n_whole].reshape(-1, CHUNK_ROWS, *matrix.shape[1:]))
+    if n_whole < n_rows:
         padded = np.zeros((CHUNK_ROWS, rows.shape[1]))
-        padded[: n_rows - whole] = rows[whole:]
-        result[whole:] = np.matmul(padded, matrix)[: n_rows - whole]
+        padded[: n_rows - n_whole] = rows[n_whole:]
+        result[n_whole:] = np.matmul(padded, matrix)[: n_rows - n_whole]
     return result

@@ -271,7 +271,7 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
         result = np.zeros(self.facts.n_features)
         centre, caps = ForEachRow(self._centre), ForEachRow(self._caps)
         for block in records.feature_blocks(BLOCK_ROWS):
-            # An overflow is a large deviation: it counts as one.
+            # An overflow counts as the largest deviation.
             with np.errstate(over="ignore"):
                 apart = block - centre.of(len(block))
                 np.abs(apart, out=apart)
@@ -355,7 +355,7 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
         for column in np.multiply(by_columns, by_columns, out=by_columns):
             squares += column
         lengths = np.sqrt(squares)
-    # Counted, so that no logarithm decides. NaN compares false with everything, so it falls into the last bin.
+    # Counting avoids the rounding of a logarithm. NaN compares false with everything, so it falls into the last bin.
     bins: IntArray = np.count_nonzero(~(lengths[:, np.newaxis] <= bin_ends(top)[:-1]), axis=1)
     return bins
 

@@ -25,7 +25,7 @@ from dpcape.statistics.scaling import Scaled
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""
-# Logarithms of rates are moved into this distance from zero: beyond it there are no counts.
+# Logarithms of rates are clipped to this distance from zero; no counts have rates beyond it.
 _FARTHEST_RATE = 12.0
 
 
@@ -69,12 +69,8 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray) -> None:
         super().__init__(facts, intercept, coefficients)
         if facts.classes is None:
-            raise InvalidParameter(
-                "Records for logistic scores",
-                "have two classes",
-                "a numeric response",
-                "Build them with labelled(X, y, bound=..., classes=[first, second]).",
-            )
+            remedy = "Build them with labelled(X, y, bound=..., classes=[first, second])."
+            raise InvalidParameter("Records for logistic scores", "have two classes", "a numeric response", remedy)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
 
     @staticmethod
@@ -133,12 +129,9 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     def __init__(self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, level: float) -> None:
         super().__init__(facts, intercept, coefficients, level=level)
         if facts.response is None or facts.response[0] != 0:
-            raise InvalidParameter(
-                "Records for scores of counts",
-                "have a response whose range begins at 0",
-                facts.response,
-                "Build them with labelled(X, y, bound=..., response=(0, most)).",
-            )
+            must = "have a response whose range begins at 0"
+            remedy = "Build them with labelled(X, y, bound=..., response=(0, most))."
+            raise InvalidParameter("Records for scores of counts", must, facts.response, remedy)
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)
         self._reach = regressor_bound(facts.bounds[0], bool(intercept))
@@ -165,8 +158,8 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     def _bounded(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return e, W and c^2 min(m/t, 1), bounded for any coefficients and level; zero if they cannot be computed."""
         with np.errstate(all="ignore"):
-            line = row_products(v, self._coefficients) / weights
-            rates = np.exp(np.clip(np.where(np.isnan(line), 0.0, line), -_FARTHEST_RATE, _FARTHEST_RATE))
+            predictors = row_products(v, self._coefficients) / weights
+            rates = np.exp(np.clip(np.where(np.isnan(predictors), 0.0, predictors), -_FARTHEST_RATE, _FARTHEST_RATE))
             plain, bends = centred_residuals((y + 1) / 2 * self._most, rates)
             ratio = rates / self._level
             residuals = plain * np.sqrt(np.minimum(ratio, 1 / ratio))

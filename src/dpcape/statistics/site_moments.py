@@ -75,7 +75,7 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         self._scale = checked_matrix("scale", scale, (self._read.n_columns,))
         with np.errstate(all="ignore"):
             largest = (1 + np.abs(self._centre)) / np.abs(self._scale)
-        # Not a number counts as large. Rounding is far less than the factor of ten.
+        # NaN compares false, so it counts as large. The factor of ten covers rounding.
         self._may_be_large = not bool(np.all(largest < _LARGEST / 10))
 
     @staticmethod
@@ -97,7 +97,7 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
                 rows -= self._centre
                 rows /= self._scale
             if self._may_be_large:
-                # Lengths stay finite: otherwise a row near the largest number would be zero or not, as its sum rounds.
+                # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
                 np.clip(rows, -_LARGEST, _LARGEST, out=rows)
             clip_to_ball(rows)
             for site, chosen in _by_site(rows, sites):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -47,14 +47,19 @@ def extent_in_ball(size: float, radius: float) -> Extent:
 
 
 class InBall(OfSubjects[MeanT_co]):
-    """Base class of statistics whose contributions are clipped to a ball, one subject at a time."""
+    """Base class of statistics whose contributions are clipped to a ball, one subject at a time.
+
+    Series are reduced by ``projection`` (cached) and then multiplied by ``whitener``.
+    """
 
     _fills: ClassVar[bool] = False
+    _projection: FloatArray
+    _whitener: FloatArray
 
     def total(self, records: SubjectSeries) -> FloatArray:
         result = np.zeros(self.size)
-        for series in self._series(records):
-            result += into_ball(self._attempt(series), self.radius, fill=self._fills)
+        for series in kept_subjects(records, self._projection):
+            result += into_ball(self._attempt(series @ self._whitener.T), self.radius, fill=self._fills)
         return result
 
     def _attempt(self, series: FloatArray) -> FloatArray:
@@ -66,12 +71,8 @@ class InBall(OfSubjects[MeanT_co]):
             return np.zeros(self.size)
 
     @abstractmethod
-    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
-        """Return the subjects' series, reduced."""
-
-    @abstractmethod
     def _contribution(self, series: FloatArray) -> FloatArray:
-        """Return one subject's contribution before clipping."""
+        """Return one subject's contribution before clipping, from its reduced series."""
 
 
 @known
@@ -87,12 +88,8 @@ class SubjectProjector(OfSubjects[FloatArray]):
     def __init__(self, facts: PublicFacts, basis: FloatArray, n_components: int) -> None:
         matrix = checked_matrix("basis", basis, (facts.n_features, None))
         if isinstance(n_components, bool) or not 1 <= n_components <= matrix.shape[1]:
-            raise InvalidParameter(
-                "n_components",
-                f"be between 1 and the {matrix.shape[1]} columns of the basis",
-                repr(n_components),
-                "Use fewer components.",
-            )
+            must = f"be between 1 and the {matrix.shape[1]} columns of the basis"
+            raise InvalidParameter("n_components", must, repr(n_components), "Use fewer components.")
         super().__init__(facts, basis=matrix, n_components=int(n_components))
         check_lengths(facts, int(n_components))
         self._basis, self._n_components = matrix, int(n_components)
@@ -140,7 +137,7 @@ class SubjectProjector(OfSubjects[FloatArray]):
 
 
 class _OfReducedSubjects(InBall[FloatArray]):
-    """Base class of statistics of series reduced by ``projection`` (cached) and then multiplied by ``whitener``."""
+    """Base class of statistics in a ball that refuse series with too few time points."""
 
     def __init__(self, facts: PublicFacts, projection: FloatArray, whitener: FloatArray, **more: float) -> None:
         matrix = checked_matrix("projection", projection, (facts.n_features, None))
@@ -152,9 +149,6 @@ class _OfReducedSubjects(InBall[FloatArray]):
     @property
     def _width(self) -> int:
         return int(self._projection.shape[1])
-
-    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
-        return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
 
 
 @known
@@ -221,7 +215,7 @@ class SubjectTensor(_OfReducedSubjects):
         return {"n_components": self._width}
 
     def _contribution(self, series: FloatArray) -> FloatArray:
-        # Imported here: it takes half the start of every command and site process, and few analyses need it.
+        # Imported here: the import takes half of the start-up time of a command or site, and few analyses need it.
         from scipy.signal import lfilter
 
         pairs = pair_products(limited(whitened(series)))
@@ -237,12 +231,8 @@ class SubjectTensor(_OfReducedSubjects):
 def check_lengths(facts: PublicFacts, n_components: int) -> None:
     """Refuse series that are all too short, at a site; the longest length is a public fact (0 if unknown)."""
     if 0 < facts.rows_per_unit <= n_components:
-        raise InvalidParameter(
-            "Subjects",
-            f"have more time points than the {n_components} components",
-            f"at most {facts.rows_per_unit}",
-            "Use fewer components.",
-        )
+        must = f"have more time points than the {n_components} components"
+        raise InvalidParameter("Subjects", must, f"at most {facts.rows_per_unit}", "Use fewer components.")
 
 
 def _eigen(series: FloatArray) -> tuple[FloatArray, FloatArray]:

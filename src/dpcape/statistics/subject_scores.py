@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.extent import Extent
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import SubjectSeries
 from dpcape.core.statistic import known
 from dpcape.statistics.packing import packed_size
-from dpcape.statistics.reduced import checked_matrix, checked_positive, kept_subjects
+from dpcape.statistics.reduced import checked_matrix, checked_positive
 from dpcape.statistics.subject_moments import InBall, extent_in_ball, whitened
 
 _DECAY = 0.7
@@ -48,9 +47,6 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
     def numbers(self) -> Mapping[str, float]:
         return {"n_components": self._width}
 
-    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
-        return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
-
     def _contribution(self, series: FloatArray) -> FloatArray:
         sources = whitened(series) @ self._rotation.T
         squares = sources**2
@@ -70,7 +66,7 @@ class SubjectPolish(InBall[tuple[FloatArray, FloatArray]]):
 
 def _surroundings(squares: FloatArray) -> FloatArray:
     """Return the exponentially weighted mean of each entry's past and future, without the present."""
-    # Imported here: it takes half the start of every command and site process, and few analyses need it.
+    # Imported here: the import takes half of the start-up time of a command or site, and few analyses need it.
     from scipy.signal import lfilter
 
     stacked = np.stack([squares, squares[::-1]])
@@ -108,12 +104,7 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
         turn = checked_matrix("unmixing", unmixing, (width, width))
         shift = checked_matrix("bias", bias, (width,))
         super().__init__(
-            facts,
-            projection=matrix,
-            whitener=inner,
-            unmixing=turn,
-            bias=shift,
-            clip=checked_positive("clip", clip),
+            facts, projection=matrix, whitener=inner, unmixing=turn, bias=shift, clip=checked_positive("clip", clip)
         )
         self._projection, self._whitener, self._unmixing, self._bias = matrix, inner, turn, shift
         self._width, self._clip = width, float(clip)
@@ -126,9 +117,6 @@ class SubjectInfomax(InBall[tuple[FloatArray, FloatArray]]):
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_components": self._width, "clip": self._clip}
-
-    def _series(self, records: SubjectSeries) -> Iterable[FloatArray]:
-        return (series @ self._whitener.T for series in kept_subjects(records, self._projection))
 
     def _contribution(self, series: FloatArray) -> FloatArray:
         sources = whitened(series) @ self._unmixing.T + self._bias

@@ -55,10 +55,8 @@ class TableDesign:
     """
 
     def __init__(self, facts: PublicFacts, outcomes: IntArray, design: IntArray, site: int) -> None:
-        self._outcomes, self._design = (
-            checked_places(facts, outcomes, "outcomes"),
-            checked_places(facts, design, "design"),
-        )
+        self._outcomes = checked_positions(facts, outcomes, "outcomes")
+        self._design = checked_positions(facts, design, "design")
         named = [*self._outcomes, *self._design, *([] if site == NO_SITE else [site])]
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
             raise InvalidParameter("site", f"be the position of a column, or {NO_SITE}", repr(site))
@@ -77,8 +75,7 @@ class TableDesign:
         """Return the complete records of a block."""
         used = [*self._outcomes, *self._design, *([] if self._site == NO_SITE else [self._site])]
         complete = complete_records(block, used)
-        parts = [_numbers(self._columns[at], complete[:, at]) for at in self._design]
-        design = np.column_stack(parts)
+        design = np.column_stack([_numbers(self._columns[at], complete[:, at]) for at in self._design])
         sites = np.zeros(len(complete), dtype=np.intp)
         if self._site != NO_SITE:
             sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
@@ -101,7 +98,7 @@ class SiteColumns:
     """
 
     def __init__(self, facts: PublicFacts, columns: IntArray, site: int) -> None:
-        self._columns = checked_places(facts, columns, "columns")
+        self._columns = checked_positions(facts, columns, "columns")
         if isinstance(site, bool) or not isinstance(site, int | np.integer) or not NO_SITE <= site < len(facts.columns):
             raise InvalidParameter("site", f"be the position of a column, or {NO_SITE}", repr(site))
         wrong = any(facts.columns[at].kind == CATEGORY for at in self._columns)
@@ -110,7 +107,7 @@ class SiteColumns:
         if site != NO_SITE and facts.columns[site].kind != CATEGORY:
             raise InvalidParameter("site", "be a category", "a number", "Declare levels for it.")
         first, after = self._columns[0], self._columns[-1] + 1
-        # Neighbours are not copied to be chosen.
+        # A slice of neighbouring columns is not copied.
         self._taken = slice(first, after) if self._columns == list(range(first, after)) else self._columns
         self._site = int(site)
         self.n_columns = len(self._columns)
@@ -128,7 +125,7 @@ class SiteColumns:
 
 def complete_records(block: FloatArray, used: Sequence[int]) -> FloatArray:
     """Return the records of a block that have a value in each of the columns that are used; the block if all do."""
-    # Where most columns are used, looking at all of them is quicker than choosing.
+    # If most columns are used, checking all of them is faster than selecting some.
     if not np.isnan(block if 2 * len(used) >= block.shape[1] else block[:, used]).any():
         return block
     incomplete = np.isnan(block[:, used]).any(axis=1)
@@ -137,11 +134,7 @@ def complete_records(block: FloatArray, used: Sequence[int]) -> FloatArray:
 
 def design_width(columns: Sequence[PublicColumn]) -> int:
     """Return how many numbers the columns of a design become."""
-    return sum(_width(column) for column in columns)
-
-
-def _width(column: PublicColumn) -> int:
-    return max(len(column.levels) - 1, 1)
+    return sum(max(len(column.levels) - 1, 1) for column in columns)
 
 
 def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
@@ -149,19 +142,18 @@ def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
     if column.kind != CATEGORY:
         return np.clip(codes, -1.0, 1.0)[:, np.newaxis]
     if len(column.levels) <= 2:
-        # A single level says nothing: it is -1 for everyone.
+        # A single level carries no information: it is -1 for every record.
         return np.where(codes >= 1, 1.0, -1.0)[:, np.newaxis]
     levels = np.clip(codes, 0, len(column.levels) - 1).astype(np.intp)
-    found: FloatArray = np.eye(len(column.levels))[levels][:, :-1]
-    return found
+    indicators: FloatArray = np.eye(len(column.levels))[levels][:, :-1]
+    return indicators
 
 
-def checked_places(facts: PublicFacts, places: IntArray, name: str) -> list[int]:
-    """Return positions of columns of a table, or refuse what are none."""
-    array = np.asarray(places)
-    found = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
-    if not all(0 <= at < len(facts.columns) for at in found):
-        raise InvalidParameter(
-            name, f"be positions of the {len(facts.columns)} columns of a table, at least one", repr(places)
-        )
-    return [int(at) for at in found]
+def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:
+    """Return positions of columns of a table; refuse anything else."""
+    array = np.asarray(positions)
+    checked = array.tolist() if array.ndim == 1 and array.size and array.dtype.kind in "iu" else [-1]
+    if not all(0 <= at < len(facts.columns) for at in checked):
+        must = f"be positions of the {len(facts.columns)} columns of a table, at least one"
+        raise InvalidParameter(name, must, repr(positions))
+    return [int(at) for at in checked]

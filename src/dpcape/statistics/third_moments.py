@@ -121,22 +121,13 @@ class WhitenedThirdMoment(_ThirdMoments):
         self._radius = checked_positive("radius", radius, largest=1e130)
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
-            raise InvalidParameter(
-                "radius",
-                f"be at least the largest length of a contribution, {needed:.6g}",
-                repr(radius),
-                "Install the same dpcape version everywhere.",
-            )
+            must = f"be at least the largest length of a contribution, {needed:.6g}"
+            raise InvalidParameter("radius", must, repr(radius), "Install the same dpcape version everywhere.")
         super().__init__(facts, whitener=whitener, clip=clip, noise_variance=noise_variance, radius=radius)
 
     @staticmethod
     def extent(
-        *,
-        n_features: float,
-        n_components: float,
-        clip: float,
-        noise_variance: float = 0.0,
-        radius: float | None = None,
+        *, n_features: float, n_components: float, clip: float, noise_variance: float = 0.0, radius: float | None = None
     ) -> Extent:
         """Return the extent for rows mapped to ``n_components`` coordinates and to length ``clip``.
 
@@ -219,7 +210,7 @@ def _largest_square(clip: float, g: float, *, square: float, variance: float) ->
     def value(q: float) -> float:
         return q**3 - 6 * g * q**2 + linear * q
 
-    # Roots of the derivative; where they are not real, the end, which counts anyway, replaces them.
+    # Roots of the derivative; where they are not real they are replaced by the end, which is a candidate anyway.
     spread = 4 * g**2 - linear / 3
     root = math.sqrt(max(spread, 0.0))
     inner = (end if spread < 0 else min(max(extreme, 0.0), end) for extreme in (2 * g - root, 2 * g + root))
@@ -238,27 +229,18 @@ def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | Non
     array = np.asarray(whitener)
     wanted = facts.n_features if n_rows is None else n_rows
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != wanted:
-        raise InvalidParameter(
-            "whitener",
-            f"be a float64 matrix with {wanted} rows",
-            f"shape {array.shape} of {array.dtype}",
-            "Pass one row per column of the records.",
-        )
+        must, remedy = f"be a float64 matrix with {wanted} rows", "Pass one row per column of the records."
+        raise InvalidParameter("whitener", must, f"shape {array.shape} of {array.dtype}", remedy)
     if not 1 <= array.shape[1] <= array.shape[0]:
-        raise InvalidParameter(
-            "whitener", f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components."
-        )
+        subject = "whitener"
+        raise InvalidParameter(subject, f"have 1 to {array.shape[0]} columns", array.shape[1], "Use fewer components.")
     limit = _LARGEST_FACTOR / (max(1.0, row_bound(facts)) * array.shape[0])
     # Written so that NaN is refused. Larger numbers could overflow for some records only, which would reveal
     # something about them.
     outside = np.flatnonzero(~(np.abs(array) <= limit).all(axis=1))
     if outside.size:
-        raise InvalidParameter(
-            "whitener",
-            f"have finite entries of at most {limit:.3g} in absolute value",
-            f"a larger or non-finite entry in row {outside[0]}",
-            "Use fewer components.",
-        )
+        must, remedy = f"have finite entries of at most {limit:.3g} in absolute value", "Use fewer components."
+        raise InvalidParameter("whitener", must, f"a larger or non-finite entry in row {outside[0]}", remedy)
     return array
 
 
@@ -266,9 +248,8 @@ def checked_positive(subject: str, value: float, *, largest: float = _LARGEST_FA
     """Return a positive number from 1 / ``largest`` to ``largest``, or raise."""
     number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not number or not 1 / largest <= value <= largest:
-        raise InvalidParameter(
-            subject, f"be a positive number between {1 / largest:g} and {largest:g}", repr(value), "Rescale it."
-        )
+        must = f"be a positive number between {1 / largest:g} and {largest:g}"
+        raise InvalidParameter(subject, must, repr(value), "Rescale it.")
     return float(value)
 
 
@@ -276,18 +257,10 @@ def checked_variance(noise_variance: float) -> float:
     """Return the public variance of the mixture's noise, or raise."""
     number = isinstance(noise_variance, int | float | np.number) and not isinstance(noise_variance, bool)
     if not number or not 0 <= noise_variance <= _LARGEST_FACTOR:
-        raise InvalidParameter(
-            "noise_variance",
-            f"be a number from 0 to {_LARGEST_FACTOR:g}",
-            _shown(noise_variance),
-            "It is public: take it from knowledge of the measurement, never from the records.",
-        )
+        must = f"be a number from 0 to {_LARGEST_FACTOR:g}"
+        remedy = "It is public: take it from knowledge of the measurement, never from the records."
+        raise InvalidParameter("noise_variance", must, " ".join(repr(noise_variance).split()), remedy)
     return float(noise_variance)
-
-
-def _shown(value: object) -> str:
-    """Return a value on one line, for a message."""
-    return " ".join(repr(value).split())
 
 
 def third_moment(facts: PublicFacts, *, noise_variance: float) -> ThirdMoment:

@@ -76,15 +76,17 @@ class TorchModule(NetworkModule):
         return sum(parameter.numel() for parameter in self._trained(self._built(n_features, n_classes)).values())
 
     def start(self, n_features: int, n_classes: int, seed: int) -> FloatArray:
-        return self._flat(self._build(n_features, n_classes, seed))
+        trained = self._trained(self._build(n_features, n_classes, seed)).values()
+        weights: FloatArray = _torch().cat([entry.detach().reshape(-1) for entry in trained]).numpy()
+        return weights.astype(np.float64)
 
     def outputs(self, weights: FloatArray, rows: FloatArray, n_classes: int) -> FloatArray:
         torch = _torch()
         module = self.module(weights, rows.shape[1], n_classes)
         with torch.no_grad():
-            parts = [module(part) for part in torch.from_numpy(np.ascontiguousarray(rows)).split(1024)]
-        found: FloatArray = torch.cat(parts).numpy() if parts else np.zeros((0, n_classes))
-        return found
+            blocks = [module(block) for block in torch.from_numpy(np.ascontiguousarray(rows)).split(1024)]
+        outputs: FloatArray = torch.cat(blocks).numpy() if blocks else np.zeros((0, n_classes))
+        return outputs
 
     def gradients(self, weights: FloatArray, rows: FloatArray, codes: IntArray, n_classes: int) -> FloatArray:
         try:
@@ -92,18 +94,18 @@ class TorchModule(NetworkModule):
         except Exception:  # in code of others: one record must not change what others contribute
             if len(rows) == 1:
                 return np.full((1, len(weights)), np.nan)
-            parts = [self.gradients(weights, rows[[at]], codes[[at]], n_classes) for at in range(len(rows))]
-            return np.concatenate(parts)
+            single = [self.gradients(weights, rows[[at]], codes[[at]], n_classes) for at in range(len(rows))]
+            return np.concatenate(single)
 
     def module(self, weights: FloatArray, n_features: int, n_classes: int) -> torch.nn.Module:
         """Return the module with these weights, in double precision and in evaluation mode."""
         torch = _torch()
-        made = self._build(n_features, n_classes)
-        parts = self._split(weights, made)
+        module = self._build(n_features, n_classes)
+        values = self._split(weights, module)
         with torch.no_grad():
-            for name, parameter in self._trained(made).items():
-                parameter.copy_(parts[name])
-        return made
+            for name, parameter in self._trained(module).items():
+                parameter.copy_(values[name])
+        return module
 
     def _gradients(self, weights: FloatArray, rows: FloatArray, codes: IntArray, n_classes: int) -> FloatArray:
         torch = _torch()
@@ -116,8 +118,8 @@ class TorchModule(NetworkModule):
         # Random operations are refused, because the gradient of a record must be the same each time.
         each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="error")
         data = torch.from_numpy(np.ascontiguousarray(rows)), torch.from_numpy(np.asarray(codes, dtype=np.int64))
-        found = each(self._split(weights, module), *data)
-        flat = torch.cat([found[name].reshape(len(rows), -1) for name in self._trained(module)], dim=1)
+        by_name = each(self._split(weights, module), *data)
+        flat = torch.cat([by_name[name].reshape(len(rows), -1) for name in self._trained(module)], dim=1)
         gradients: FloatArray = flat.to(torch.float64).numpy()
         return gradients
 
@@ -127,12 +129,8 @@ class TorchModule(NetworkModule):
             torch.manual_seed(seed)
             module = self._factory(n_features, n_classes)
         if not isinstance(module, torch.nn.Module):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "be an nn.Module",
-                type(module).__name__,
-                "Return one from the function that known_module decorates.",
-            )
+            remedy = "Return one from the function that known_module decorates."
+            raise InvalidParameter(f"The module {self.name!r}", "be an nn.Module", type(module).__name__, remedy)
         self._refuse_layers(module)
         module = module.double().eval()
         self._try(module, n_features, n_classes)
@@ -150,40 +148,29 @@ class TorchModule(NetworkModule):
                     "Use nn.GroupNorm or nn.LayerNorm.",
                 )
             if _is_one_of(layer, _RANDOM) and getattr(layer, "p", 1.0) != 0:
-                raise InvalidParameter(
-                    f"The module {self.name!r}",
-                    "compute the same for a record each time",
-                    f"a layer {type(layer).__name__}, which is random",
-                    "Leave it out.",
-                )
+                subject = f"The module {self.name!r}"
+                must = "compute the same for a record each time"
+                remedy = "Leave it out."
+                raise InvalidParameter(subject, must, f"a layer {type(layer).__name__}, which is random", remedy)
         if any(isinstance(entry, torch.nn.parameter.UninitializedParameter) for entry in module.parameters()):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "have parameters of known shape",
-                "a lazy layer",
-                "Give its input size, which follows from the number of columns.",
-            )
+            must = "have parameters of known shape"
+            remedy = "Give its input size, which follows from the number of columns."
+            raise InvalidParameter(f"The module {self.name!r}", must, "a lazy layer", remedy)
         if not self._trained(module):
-            raise InvalidParameter(
-                f"The module {self.name!r}",
-                "have trainable parameters; all are frozen, or there are no parameters",
-                remedy="Set requires_grad.",
-            )
+            must = "have trainable parameters; all are frozen, or there are no parameters"
+            raise InvalidParameter(f"The module {self.name!r}", must, remedy="Set requires_grad.")
 
     def _try(self, module: torch.nn.Module, n_features: int, n_classes: int) -> None:
         """Refuse a module that cannot be applied to one synthetic record, or not within ``vmap``."""
         torch = _torch()
 
         def outputs(parameters: Parameters, row: Tensor) -> Tensor:
-            found: Tensor = torch.func.functional_call(module, parameters, (row[None],))
-            if tuple(found.shape) != (1, n_classes) or found.dtype != torch.float64:
-                raise InvalidParameter(
-                    f"The module {self.name!r}",
-                    f"map one record of {n_features} columns to {n_classes} outputs in double precision",
-                    f"shape {tuple(found.shape)} of {found.dtype}",
-                    "Correct it.",
-                )
-            return found.logsumexp(1).sum()
+            result: Tensor = torch.func.functional_call(module, parameters, (row[None],))
+            if tuple(result.shape) != (1, n_classes) or result.dtype != torch.float64:
+                subject = f"The module {self.name!r}"
+                must = f"map one record of {n_features} columns to {n_classes} outputs in double precision"
+                raise InvalidParameter(subject, must, f"shape {tuple(result.shape)} of {result.dtype}", "Correct it.")
+            return result.logsumexp(1).sum()
 
         trained = {name: parameter.detach() for name, parameter in self._trained(module).items()}
         rows = torch.linspace(-0.5, 0.5, 2 * n_features, dtype=torch.float64).reshape(2, n_features)
@@ -203,17 +190,12 @@ class TorchModule(NetworkModule):
     def _trained(self, module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
         return {name: entry for name, entry in module.named_parameters() if entry.requires_grad}
 
-    def _flat(self, module: torch.nn.Module) -> FloatArray:
-        torch = _torch()
-        flat: FloatArray = torch.cat([entry.detach().reshape(-1) for entry in self._trained(module).values()]).numpy()
-        return flat.astype(np.float64)
-
     def _split(self, weights: FloatArray, module: torch.nn.Module) -> Parameters:
         """Return a weight vector as parameters by name."""
         torch = _torch()
         trained = self._trained(module)
-        parts = torch.from_numpy(np.array(weights)).split([entry.numel() for entry in trained.values()])
-        return {name: part.reshape(entry.shape) for (name, entry), part in zip(trained.items(), parts, strict=True)}
+        pieces = torch.from_numpy(np.array(weights)).split([entry.numel() for entry in trained.values()])
+        return {name: piece.reshape(entry.shape) for (name, entry), piece in zip(trained.items(), pieces, strict=True)}
 
 
 def _is_one_of(layer: torch.nn.Module, names: tuple[str, ...]) -> bool:

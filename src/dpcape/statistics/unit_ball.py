@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, SingleArray, shorten_rows
 
-# Squares of what is multiplied by it neither overflow nor vanish.
+# Factor for huge rows, after which their squares neither overflow nor vanish.
 _FAR_SMALLER = 2.0**-600
 
 
@@ -26,7 +26,7 @@ def clip_to_ball(rows: FloatArray, length: float = 1.0) -> FloatArray:
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         factors: FloatArray = target / np.maximum(norms, target)
-    # Not a number if one of them is none.
+    # The maximum is NaN if any norm is.
     if not math.isfinite(norms.max(initial=0.0)):
         huge = np.flatnonzero(~np.isfinite(norms))
         rows[huge], factors[huge] = _huge_clipped(rows[huge], target)

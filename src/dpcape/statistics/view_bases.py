@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, places
+from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, basis_parts
 
 
 class Columns(Basis):
@@ -25,12 +25,8 @@ class Columns(Basis):
 
     def __init__(self, n_features: int) -> None:
         if not 1 <= n_features <= MOST_COLUMNS:
-            raise InvalidParameter(
-                "A view without a basis",
-                f"have at most {MOST_COLUMNS} columns beside one with a basis",
-                n_features,
-                "Give it a public basis.",
-            )
+            must = f"have at most {MOST_COLUMNS} columns beside one with a basis"
+            raise InvalidParameter("A view without a basis", must, n_features, "Give it a public basis.")
         self.n_features = self.n_columns = int(n_features)
 
     @property
@@ -72,12 +68,9 @@ class SideBySide(Basis):
         self.n_features = sum(part.n_features for part in self._parts)
         self.n_columns = sum(part.n_columns for part in self._parts)
         if len(self._parts) < 2 or any(len(part.parts) > 1 for part in self._parts) or self.n_columns > MOST_COLUMNS:
-            raise InvalidParameter(
-                "Views",
-                f"be two or more, and their bases must have at most {MOST_COLUMNS} columns together",
-                f"{len(self._parts)} views and {self.n_columns} columns",
-                "Use smaller bases.",
-            )
+            must = f"be two or more, and their bases must have at most {MOST_COLUMNS} columns together"
+            remedy = "Use smaller bases."
+            raise InvalidParameter("Views", must, f"{len(self._parts)} views and {self.n_columns} columns", remedy)
 
     @property
     def parts(self) -> tuple[Basis, ...]:
@@ -111,14 +104,14 @@ class SideBySide(Basis):
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return the coordinates of each row, one view after the other."""
         result = np.empty((len(rows), self.n_columns))
-        for part, columns, own in places(self):
+        for part, columns, own in basis_parts(self):
             result[:, own] = part.coordinates(np.ascontiguousarray(rows[:, columns]))
         return result
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return the rows of each row of coordinates, one view after the other."""
         result = np.empty((len(coordinates), self.n_features))
-        for part, columns, own in places(self):
+        for part, columns, own in basis_parts(self):
             result[:, columns] = part.expanded(np.ascontiguousarray(coordinates[:, own]))
         return result
 

@@ -154,12 +154,10 @@ class WordTriples(_OfDocuments):
         super().__init__(facts, clip=clip, words=words)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
         if self.size > LARGEST_TENSOR:
-            raise InvalidParameter(
-                "A third moment released in full",
-                f"have at most {LARGEST_TENSOR} entries",
-                f"{self.size} for {self._words.size} words",
-                "Use design='whitened', or fewer words.",
-            )
+            subject = "A third moment released in full"
+            must = f"have at most {LARGEST_TENSOR} entries"
+            remedy = "Use design='whitened', or fewer words."
+            raise InvalidParameter(subject, must, f"{self.size} for {self._words.size} words", remedy)
 
     @staticmethod
     def extent(*, n_features: float, n_words: float, clip: float) -> Extent:
@@ -260,13 +258,13 @@ def document_tensors(counts: SparseCounts, whitener: FloatArray) -> FloatArray:
     for j in range(n):
         stop = start + (j + 1) * (n - j)
         low, middle, high = scores[:, : j + 1, None], scores[:, j, None, None], scores[:, None, j:]
-        part = (lengths**2)[:, None, None] * low * middle * high
+        block = (lengths**2)[:, None, None] * low * middle * high
         once = low * squares[:, j, None, j:] + middle * squares[:, : j + 1, j:]
         once += high * squares[:, : j + 1, j, None]
-        part -= lengths[:, None, None] * once
+        block -= lengths[:, None, None] * once
         products = (whitener[:, : j + 1, None] * whitener[:, j, None, None]) * whitener[:, None, j:]
-        part += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(part.shape)
-        result[:, start:stop] = (part * common[:, None, None]).reshape(len(part), -1)
+        block += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(block.shape)
+        result[:, start:stop] = (block * common[:, None, None]).reshape(len(block), -1)
         start = stop
     return result
 
@@ -287,12 +285,8 @@ def checked_words(words: IntArray, facts: PublicFacts) -> IntArray:
     array = np.asarray(words)
     fits = array.dtype == np.int64 and array.ndim == 1 and array.size >= 1
     if not fits or array[0] < 0 or array[-1] >= facts.n_features or not bool((np.diff(array) > 0).all()):
-        raise InvalidParameter(
-            "words",
-            f"be distinct ascending positions below {facts.n_features}, as a vector of int64",
-            f"shape {array.shape} of {array.dtype}",
-            "Use np.unique(words).",
-        )
+        must = f"be distinct ascending positions below {facts.n_features}, as a vector of int64"
+        raise InvalidParameter("words", must, f"shape {array.shape} of {array.dtype}", "Use np.unique(words).")
     return array
 
 

@@ -46,23 +46,22 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
 
 def _precision(section: TomlTable, plan: Mapping[str, Any]) -> str:
     """Return the precision in which every site sums products of rows."""
-    found = section.choice("precision", ("single", "double"))
+    precision = section.choice("precision", ("single", "double"))
     if plan["kind"] in ("documents", "table"):
         section.refuse("precision", f"for {plan['kind']}, which are always summed in double precision")
     for bound, columns in zip(plan["bounds"], plan["tables"], strict=True):
-        section.within("precision", partial(is_single, found, False, bound, columns.n_columns))
-    return found
+        section.within("precision", partial(is_single, precision, False, bound, columns.n_columns))
+    return precision
 
 
 def _shape(section: TomlTable, tables: Sequence[Columns]) -> tuple[int, ...]:
     """Return the public shape of the image that the columns form, in C order."""
-    given = section.value("shape")
-    shape = tuple(given) if isinstance(given, list) else ()
+    entries = section.value("shape")
+    shape = tuple(entries) if isinstance(entries, list) else ()
     is_whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape)
     if len(tables) != 1 or not is_whole or len(shape) not in (2, 3):
-        section.fail(
-            "shape", "two or three positive whole numbers, for records of one table", "Write shape = [28, 28]."
-        )
+        must = "two or three positive whole numbers, for records of one table"
+        section.fail("shape", must, "Write shape = [28, 28].")
     if math.prod(shape) != tables[0].n_columns:
         section.fail("shape", f"a shape with as many pixels as there are columns ({tables[0].n_columns})")
     return shape
@@ -71,11 +70,11 @@ def _shape(section: TomlTable, tables: Sequence[Columns]) -> tuple[int, ...]:
 def _check_preparation(section: TomlTable, kind: str, columns: Columns) -> None:
     """Refuse preparation that does not apply to records of this kind, instead of ignoring it silently."""
     if kind in ("documents", "subjects") and columns.ranges is not None:
-        given = next(key for key in ("ranges", "schema", "columns") if key in section)
+        key = next(key for key in ("ranges", "schema", "columns") if key in section)
         reason = f"for {kind}, whose numbers are not rescaled"
-        if given == "columns":
-            section.fail(given, f"a list of names {reason}")
-        section.refuse(given, reason)
+        if key == "columns":
+            section.fail(key, f"a list of names {reason}")
+        section.refuse(key, reason)
     if kind == "table" and not isinstance(columns.ranges, Schema):
         section.fail("columns", "a table from name to range or levels, or a schema file, for records of kind table")
     if kind == "table" and "invalid" in section:
@@ -91,20 +90,15 @@ def _view_names(section: TomlTable) -> list[str]:
         return ["x", "y"]
     taken = ("kind", "views", "bounds", "invalid", "precision")
     if not _are_names(names) or not 2 <= len(names) <= MOST_VIEWS or set(names) & set(taken):
-        section.fail(
-            "views",
-            f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}",
-            'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].',
-        )
+        must = f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}"
+        section.fail("views", must, 'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].')
     return names
 
 
 def _are_names(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(name, str) and name for name in value) and _distinct(value)
-
-
-def _distinct(values: list[str]) -> bool:
-    return len(set(values)) == len(values)
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(name, str) and name for name in value) and len(set(value)) == len(value)
 
 
 def _view(section: TomlTable, key: str, folder: Path, files: list[Path]) -> Columns:
@@ -142,13 +136,11 @@ def _voxels(section: TomlTable, folder: Path) -> int | None:
 def _columns(
     section: TomlTable, folder: Path, files: list[Path], implied: int | None = None, mask: Path | None = None
 ) -> Columns:
-    given = [key for key in ("columns", "schema", "features") if key in section]
-    if implied is None and len(given) != 1:
-        section.fail(
-            "columns",
-            f"given in exactly one of the forms columns, schema and features (given: {', '.join(given) or 'no form'})",
-            "Name the columns, or write features = 64 for an array without names.",
-        )
+    forms = [key for key in ("columns", "schema", "features") if key in section]
+    if implied is None and len(forms) != 1:
+        got = ", ".join(forms) or "no form"
+        must = f"given in exactly one of the forms columns, schema and features (given: {got})"
+        section.fail("columns", must, "Name the columns, or write features = 64 for an array without names.")
     names, ranges, n_columns = ((), None, implied) if implied else _described(section, folder, files)
     if mask is not None:
         files.append(mask)
@@ -175,7 +167,8 @@ def _described(section: TomlTable, folder: Path, files: list[Path]) -> tuple[tup
         return (), None, section.count("features", least=1) or 0
     columns = section.value("columns")
     if isinstance(columns, dict):
-        described = {name: _ranged(entry) for name, entry in columns.items()}
+        # TOML has no tuples: a list of two numbers is a range.
+        described = {name: {"range": entry} if _is_pair(entry) else entry for name, entry in columns.items()}
         return _from_schema(section.within("columns", lambda: Schema.of(described)))
     if isinstance(columns, str):
         path = section.file("columns", folder)
@@ -201,21 +194,14 @@ def _text_of(section: TomlTable, path: Path) -> str:
         section.fail("columns", "a UTF-8 text file", "Save the file as UTF-8.")
 
 
-def _ranged(entry: object) -> object:
-    """Return a column's entry; a list of two numbers is a range, since TOML has no tuples."""
-    if isinstance(entry, list) and len(entry) == 2 and all(is_number(end) for end in entry):
-        return {"range": entry}
-    return entry
-
-
 def _ranges(
     section: TomlTable, names: Sequence[str], n_columns: int
 ) -> Schema | tuple[tuple[float, float], ...] | None:
     """Return the ranges, given as one (low, high) for all columns or one for each."""
-    given = section.value("ranges")
-    if given is None:
+    entry = section.value("ranges")
+    if entry is None:
         return None
-    pairs = [given] * n_columns if _is_pair(given) else given
+    pairs = [entry] * n_columns if _is_pair(entry) else entry
     if not isinstance(pairs, list) or not all(map(_is_pair, pairs)) or len(pairs) != n_columns:
         section.fail("ranges", f"one [low, high] for all columns, or a list of {n_columns} such pairs")
     ranges = tuple((float(low), float(high)) for low, high in pairs)
@@ -280,11 +266,8 @@ def _subjects(section: TomlTable, folder: Path, files: list[Path]) -> dict[str, 
     if mask is not None:
         files.append(mask)
     if section.value("unit") == "subject" and "rows_per_subject" not in section:
-        section.fail(
-            "rows_per_subject",
-            "given for unit 'subject', the public largest number of time points of a person",
-            "Write rows_per_subject = 250.",
-        )
+        must = "given for unit 'subject', the public largest number of time points of a person"
+        section.fail("rows_per_subject", must, "Write rows_per_subject = 250.")
     return {
         "unit": section.choice("unit", ("subject", "record")),
         "subject": section.text("subject", required=False),

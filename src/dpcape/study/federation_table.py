@@ -8,7 +8,7 @@ from typing import Any
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.study.toml_reader import TomlSource, TomlTable, without_dates
 
-# Names that sites pin for another role.
+# Names of other roles, under which sites store keys.
 _RESERVED = ("coordinator",)
 
 
@@ -19,11 +19,11 @@ def read_federation(source: TomlSource, protocol: Protocol, sites: Collection[st
         return None
     section = TomlTable(source, ("federation",))
     engine = section.choice("engine", ("flare",))
-    rest = section.left()
-    for key, value in rest.items():
+    engine_settings = section.unread()
+    for key, value in engine_settings.items():
         if not without_dates(value):
             section.fail(key, "made of strings, finite numbers, true, false, lists and tables")
-    return {"engine": engine, **rest}
+    return {"engine": engine, **engine_settings}
 
 
 def _check_dealer(section: TomlTable, protocol: Protocol, sites: Collection[str], *, on_engine: bool) -> None:

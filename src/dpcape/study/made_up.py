@@ -61,8 +61,10 @@ class MadeUp:
             return values
         low, high = column.range
         numbers = np.asarray(low / 2 + high / 2 + (high / 2 - low / 2) * np.tanh(values / 2))
-        # Read as in a file: dates as text.
-        return _as_dates(numbers) if column.dates else numbers
+        if not column.dates:
+            return numbers
+        # Days since 1970 become text in ISO form, as dates are read from files.
+        return np.floor(numbers).astype("datetime64[D]").astype(str).astype(object)
 
     def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return a response or labels that follow the first directions."""
@@ -90,14 +92,8 @@ class MadeUp:
         """Return one series per subject; in unit "record" as many subjects as the time points fill."""
         length = min(_TIME_POINTS, self._plan.rows_per_subject or _TIME_POINTS)
         n_subjects = self._n if self._plan.unit == "subject" else max(1, -(-self._n // length))
-        return [self._one_series(columns, length) for _ in range(n_subjects)]
-
-    def _one_series(self, columns: Columns, length: int) -> FloatArray:
-        latent = self._own.laplace(size=(length, _RANK)) * 0.8 ** np.arange(_RANK)
-        return self._scaled(self._mixed(latent, columns.n_columns, 0), columns, 0)
-
-
-def _as_dates(days: FloatArray) -> AnyArray:
-    """Return days since 1970 as dates in ISO form."""
-    moments = np.floor(days).astype("datetime64[D]")
-    return moments.astype(str).astype(object)
+        series = []
+        for _ in range(n_subjects):
+            latent = self._own.laplace(size=(length, _RANK)) * 0.8 ** np.arange(_RANK)
+            series.append(self._scaled(self._mixed(latent, columns.n_columns, 0), columns, 0))
+        return series

@@ -9,15 +9,7 @@ from typing import TypeAlias
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.registry import NO_PACKAGE, analyses, loaded, needed_code, own_analyses, package_of
-from dpcape.core.enclosed import (
-    LEAST_SECONDS,
-    MAX_BLOCK,
-    MOST_SECONDS,
-    RECORD_BY_RECORD,
-    SAMPLED,
-    WAYS,
-    Enclosure,
-)
+from dpcape.core.enclosed import LEAST_SECONDS, MAX_BLOCK, MOST_SECONDS, RECORD_BY_RECORD, SAMPLED, WAYS, Enclosure
 from dpcape.core.errors import InvalidParameter
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
@@ -35,12 +27,9 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
         return analyses(NO_PACKAGE)
     if package_of(needed) not in packages:
         package = package_of(needed)
-        refused = InvalidParameter(
-            "analysis",
-            "be of dpcape, or of a package that is allowed here",
-            f"{needed.name!r} of the package {package!r}",
-            f"At a site, allow it with: dpcape site allow-analysis {package}.",
-        )
+        must = "be of dpcape, or of a package that is allowed here"
+        remedy = f"At a site, allow it with: dpcape site allow-analysis {package}."
+        refused = InvalidParameter("analysis", must, f"{needed.name!r} of the package {package!r}", remedy)
         raise source.located(("study", "analysis"), refused)
     named = str(head["analysis"])
     return ChainMap({named: (describe or loaded)(needed, named)}, analyses(NO_PACKAGE))  # type: ignore[arg-type]
@@ -48,9 +37,9 @@ def known_analyses(source: TomlSource, packages: Container[str], describe: Descr
 
 def _refuse_one_process(source: TomlSource, named: object) -> None:
     """Refuse an analysis of dpcape that no site is served for."""
-    found = own_analyses().get(named) if isinstance(named, str) else None
-    if found is not None and not found.in_studies:
-        remedy = f"Use {found.python} in Python on the machine that holds the records."
+    analysis = own_analyses().get(named) if isinstance(named, str) else None
+    if analysis is not None and not analysis.in_studies:
+        remedy = f"Use {analysis.python} in Python on the machine that holds the records."
         refused = InvalidParameter("analysis", "be one that sites compute together", repr(named), remedy)
         raise source.located(("study", "analysis"), refused)
 

@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from dpcape.study.sites import StudySite, read_members
 from dpcape.study.study_table import read_head, spell_analysis
 from dpcape.study.toml_reader import TomlSource, TomlTable
 
-# Assumed number of records of a site where only the names of statistics matter.
+# Number of records per site assumed where only the names of statistics are needed.
 _SOME_RECORDS = 1000
 TABLES = ("study", "protocol", "sites", "data", "federation", "package")
 
@@ -135,14 +134,13 @@ class Study:
         cls, path: str | Path, *, packages: Container[str] = NO_PACKAGE, describe: Describe | None = None
     ) -> Study:
         """Return the study in a file, checked; ``packages`` and ``describe`` as in :meth:`parse`."""
-        where = Path(path)
+        study_path = Path(path)
         try:
-            text = where.read_text(encoding="utf-8")
+            text = study_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidParameter(
-                "A study", "be a readable UTF-8 text file", f"{str(path)!r} ({type(error).__name__})", "Check the path."
-            ) from error
-        return cls.parse(text, path=where, packages=packages, describe=describe)
+            must, remedy = "be a readable UTF-8 text file", "Check the path."
+            raise InvalidParameter("A study", must, f"{str(path)!r} ({type(error).__name__})", remedy) from error
+        return cls.parse(text, path=study_path, packages=packages, describe=describe)
 
     @classmethod
     def parse(
@@ -171,8 +169,8 @@ class Study:
         Study
             The study.
         """
-        where = Path(path)
-        source = TomlSource(text, where.name)
+        study_path = Path(path)
+        source = TomlSource(text, study_path.name)
         spell_analysis(source.content)
         for key in source.content:
             if key not in TABLES:
@@ -181,7 +179,7 @@ class Study:
                 raise source.located((key,), error, at_key=True)
         members = read_members(source)
         data_section = TomlTable(source, ("data",))
-        data = read_data(data_section, where.parent)
+        data = read_data(data_section, study_path.parent)
         settings, deadline = read_protocol(TomlTable(source, ("protocol",)), len(members))
         head = read_head(TomlTable(source, ("study",)), members, known_analyses(source, packages, describe))
         enclosure = read_enclosure(source, head["description"])
@@ -197,10 +195,13 @@ class Study:
             data=data,
             federation=read_federation(source, protocol_of(settings), members),
             text=text,
-            folder=where.parent,
+            folder=study_path.parent,
             content=source.content,
             # Computed now: a file that changes later must not change this study.
-            files={_relative(path, where.parent): _sha256(path) for path in data.files},
+            files={
+                path.relative_to(study_path.parent).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in data.files
+            },
             enclosure=enclosure,
         )
         data_section.within(None, study.facts)
@@ -272,8 +273,8 @@ class Study:
     def public(self, n_records: Mapping[str, int]) -> Public:
         """Return the public numbers that determine the releases of the analysis, for sites of these sizes."""
         known = public_facts(self.facts(), sum(n_records.values()), len(n_records))
-        ratio = partial(self._noise_ratio, len(n_records))
-        later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / ratio()}
+        n_sites = len(n_records)
+        later = {"mu": self._smallest_mu, "total_mu": lambda: self._smallest_mu() / self._noise_ratio(n_sites)}
         return self.description.public(self.parameters, known, **later)
 
     def _smallest_mu(self) -> float:
@@ -319,27 +320,24 @@ class Study:
     def check_terms(self, terms: Terms) -> None:
         """Refuse terms of an allowance that differ from this study."""
         present = self._present(terms.sites)
-        asked = (terms.settings, terms.sites, terms.delta, terms.weights)
+        requested = (terms.settings, terms.sites, terms.delta, terms.weights)
         agreed = (self.protocol().settings(len(present)), present, self.delta, self.weights)
-        for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), asked, agreed, strict=True):
+        for subject, got, wanted in zip(("protocol", "sites", "delta", "weights"), requested, agreed, strict=True):
             _require_same(subject, got, wanted)
         epsilons = {name: self.epsilon_of(name) for name in present} if self.protocol().adds_noise else {}
         _require_same("epsilon", terms.epsilons, epsilons)
         try:
             check_delta(terms, accepted=self.accept_large_delta)
         except InvalidParameter as error:
-            # Made of public numbers alone: the coordinator may read it.
+            # The error contains only public numbers, so the coordinator may read it.
             raise InvalidMessage(*error.args).at("The allowance was refused") from error
         shares = self.shares(terms.n_records)
         # Shares may result from a numerical search, which rounds differently on other machines.
         close = (math.isclose(got, wanted, rel_tol=1e-6) for got, wanted in zip(terms.shares, shares, strict=False))
         _require_same("number of releases", len(terms.shares), len(shares))
         if not all(close):
-            raise ProtocolError(
-                "The allowance was refused",
-                "the shares of the releases differ from the approved study",
-                "Install the same dpcape version everywhere.",
-            )
+            why = "the shares of the releases differ from the approved study"
+            raise ProtocolError("The allowance was refused", why, "Install the same dpcape version everywhere.")
 
     def _present(self, sites: tuple[str, ...]) -> tuple[str, ...]:
         """Return the sites that may take part: the study's, or as many of them as ``minimum_sites`` asks for.
@@ -362,15 +360,5 @@ class Study:
 
 def _require_same(subject: str, got: object, wanted: object) -> None:
     if got != wanted:
-        raise InvalidMessage(
-            f"The {subject} of an allowance", "be as in the approved study", repr(got), "Use the approved study."
-        )
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        remedy = "Use the approved study."
+        raise InvalidMessage(f"The {subject} of an allowance", "be as in the approved study", repr(got), remedy)

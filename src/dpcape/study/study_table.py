@@ -28,15 +28,15 @@ def read_head(section: TomlTable, members: Mapping[str, StudySite], known: Mappi
         section.fail("accept_large_delta", "true or false", "Leave it out unless delta must be above 1/N.")
     head["accept_large_delta"] = accepted is True
     values = {parameter.name: section.value(parameter.name) for parameter in description.parameters}
-    given = {name: value for name, value in values.items() if value is not None}
+    parameters = {name: value for name, value in values.items() if value is not None}
     for parameter in description.parameters:
         name = parameter.name
-        if parameter.default is REQUIRED and name not in given:
+        if parameter.default is REQUIRED and name not in parameters:
             section.fail(name, f"given for {description.name}")
-        if name in given and not _is_parameter(given[name]):
+        if name in parameters and (isinstance(parameters[name], dict) or not without_dates(parameters[name])):
             section.fail(name, "a string, a number, true, false, or a list of these")
     section.finish()
-    return {**head, "delta": delta, "parameters": given, "description": description}
+    return {**head, "delta": delta, "parameters": parameters, "description": description}
 
 
 def spell_analysis(content: Mapping[str, Any]) -> None:
@@ -58,7 +58,3 @@ def _epsilon(section: TomlTable, members: Mapping[str, StudySite]) -> float | di
         section.fail("epsilon", "a positive finite number, or a table with one per site")
     section.within("epsilon", lambda: check_epsilons(numbers, tuple(sorted(members))))
     return numbers if isinstance(value, dict) else next(iter(numbers.values()))
-
-
-def _is_parameter(value: object) -> bool:
-    return not isinstance(value, dict) and without_dates(value)

@@ -10,13 +10,13 @@ import tomllib
 from collections.abc import Mapping
 
 Path = tuple[str | int, ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 _BLANK = " \t"
 _SPACE = " \t\n"
 
 
-def positions(text: str) -> tuple[Mapping[Path, Place], Mapping[Path, Place]]:
+def positions(text: str) -> tuple[Mapping[Path, Position], Mapping[Path, Position]]:
     r"""Return (line, column) of every key and of every value of a valid TOML text, counted from 1.
 
     A path lists the keys from the top down; entries of arrays are numbered from 0.
@@ -37,8 +37,8 @@ class _Scanner:
         self._text, self._at = text, 0
         self._line, self._line_start = 1, 0
         self._counts: dict[tuple[str, ...], int] = {}
-        self.keys: dict[Path, Place] = {}
-        self.values: dict[Path, Place] = {}
+        self.keys: dict[Path, Position] = {}
+        self.values: dict[Path, Position] = {}
 
     def document(self) -> None:
         """Scan the whole text."""
@@ -55,7 +55,7 @@ class _Scanner:
         if is_array:
             self._counts[names] = self._counts.get(names, -1) + 1
         table = self._numbered(names)
-        self.values[table] = self._place(start)
+        self.values[table] = self._position(start)
         return table
 
     def _numbered(self, names: tuple[str, ...]) -> Path:
@@ -82,8 +82,8 @@ class _Scanner:
             start = self._at
             self._key_part()
             names += (_unquoted(self._text[start : self._at]),)
-            where = (*table, *names) if table or not self._counts else self._numbered(names)
-            self.keys.setdefault(where, self._place(start))
+            path = (*table, *names) if table or not self._counts else self._numbered(names)
+            self.keys.setdefault(path, self._position(start))
             self._skip(_BLANK)
             if self._peek() != ".":
                 return names
@@ -97,7 +97,7 @@ class _Scanner:
             self._move(1)
 
     def _value(self, path: Path) -> None:
-        self.values[path] = self._place(self._at)
+        self.values[path] = self._position(self._at)
         first = self._peek()
         if first in "\"'":
             self._string()
@@ -161,7 +161,7 @@ class _Scanner:
     def _move(self, n_characters: int) -> None:
         self._at += n_characters
 
-    def _place(self, at: int) -> Place:
+    def _position(self, at: int) -> Position:
         """Return line and column of a position at, after or shortly before the last one requested."""
         if at < self._line_start:
             self._line, self._line_start = self._text.count("\n", 0, at) + 1, self._text.rfind("\n", 0, at) + 1
@@ -170,8 +170,8 @@ class _Scanner:
         return self._line, at - self._line_start + 1
 
 
-def _unquoted(part: str) -> str:
-    if part[:1] not in ('"', "'"):
-        return part
-    name: str = tomllib.loads(f"key = {part}")["key"]
+def _unquoted(key: str) -> str:
+    if key[:1] not in ('"', "'"):
+        return key
+    name: str = tomllib.loads(f"key = {key}")["key"]
     return name

@@ -38,7 +38,7 @@ class TomlSource:
             self.content: dict[str, object] = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             refused = InvalidParameter("a study", "be valid TOML", f"an error ({error})", "Correct the line.")
-            raise refused.at(f"{name}{_place_of(error, text)}") from error
+            raise refused.at(f"{name}{_position_of(error, text)}") from error
         self._keys, self._values = positions(text)
 
     def located(
@@ -46,10 +46,10 @@ class TomlSource:
     ) -> InvalidParameter:
         """Return an error with the position of the value (or key) at ``path``, or of the nearest table that exists."""
         first, second = (self._keys, self._values) if at_key else (self._values, self._keys)
-        here = path
-        while here and here not in first and here not in second:
-            here = here[:-1]
-        line, column = first.get(here) or second.get(here) or (1, 1)
+        nearest = path
+        while nearest and nearest not in first and nearest not in second:
+            nearest = nearest[:-1]
+        line, column = first.get(nearest) or second.get(nearest) or (1, 1)
         return error.at(f"{self.name}, line {line}, column {column}", remedy)
 
 
@@ -83,11 +83,11 @@ class TomlTable:
         """Return the names of all fields, in the order of the file."""
         return list(self._content)
 
-    def left(self) -> dict[str, object]:
+    def unread(self) -> dict[str, object]:
         """Return all fields that were not read yet, and mark them as read."""
-        rest = {key: value for key, value in self._content.items() if key not in self._taken}
-        self._taken.update(rest)
-        return rest
+        unread = {key: value for key, value in self._content.items() if key not in self._taken}
+        self._taken.update(unread)
+        return unread
 
     def fail(self, key: str, requirement: str, remedy: str = "") -> NoReturn:
         """Raise InvalidParameter for a field: what it must be, what it is, and the remedy."""
@@ -214,7 +214,7 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _place_of(error: Exception, text: str) -> str:
+def _position_of(error: Exception, text: str) -> str:
     match = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
     if match:
         return f", line {match[1]}, column {match[2]}"

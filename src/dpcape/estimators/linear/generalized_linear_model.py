@@ -19,7 +19,7 @@ from dpcape.analyses.generalized_linear_model import (
     LOGISTIC,
     MULTINOMIAL,
     POISSON,
-    offset_place,
+    offset_position,
     offset_unit,
 )
 from dpcape.analyses.regression import INFERENCE, PREDICTION, spread_released
@@ -257,7 +257,7 @@ class GeneralizedLinearModel(Regression):
             penalties = np.tile(penalties, others)
         fixed = None
         if self.offset is not None:
-            place = offset_place(federation.facts, self.offset)
+            place = offset_position(federation.facts, self.offset)
             size = 1.0 if self._scaling is None else float(self._scaling.units[place])
             fixed = (place + (1 if b else 0), offset_unit(federation.facts, place) * size / unit)
         return Asked(self.confidence, direction, fixed, penalties if self.ridge else None)
@@ -324,7 +324,7 @@ class GeneralizedLinearModel(Regression):
         """Nothing is tested of a coefficient that is known."""
         if self.offset is None or self.ridge:
             return
-        place = offset_place(federation.facts, self.offset)
+        place = offset_position(federation.facts, self.offset)
         self.p_values_[place] = np.nan
         del self.verdicts_[place]
 

@@ -22,7 +22,7 @@ from dpcape.postprocessing.wide_components import (
     shrunk_maps,
     values_kept,
 )
-from dpcape.statistics.basis import Basis, places
+from dpcape.statistics.basis import Basis, basis_parts
 from dpcape.statistics.basis_moments import of_basis
 from dpcape.statistics.moments import MEAN_WEIGHT
 from dpcape.statistics.view_bases import SideBySide
@@ -193,7 +193,7 @@ def reduced_views(
     used = np.outer(basis.used, basis.used)
     covariance = (moment - np.outer(noise.mean, noise.mean)) * used
     views, turns = [], np.zeros((basis.n_columns, 0))
-    for at, (part, _, own) in enumerate(places(basis)):
+    for at, (part, _, own) in enumerate(basis_parts(basis)):
         block = covariance[own, own]
         directions, values = _directions(part, block, noise.scale, least)
         view = WideView(

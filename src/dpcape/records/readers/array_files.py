@@ -31,7 +31,7 @@ class ArrayFile:
         name = self._of_rows() if columns.array is None else columns.array
         return checked_shape(self._named(name), columns, subject=f"the array {name!r}")
 
-    def whole(self) -> AnyArray:
+    def only_array(self) -> AnyArray:
         """Return the only array with rows, as it is."""
         values = self._named(self._of_rows())
         return values.reshape(len(values), -1) if values.ndim > 2 else values
@@ -44,7 +44,7 @@ class ArrayFile:
     def n_words(self) -> int:
         """Return the number of columns of word counts, sparse or dense."""
         is_sparse = set(self._arrays) >= SPARSE_ARRAYS
-        return int(self._arrays["shape"][1]) if is_sparse else int(self.whole().shape[1])
+        return int(self._arrays["shape"][1]) if is_sparse else int(self.only_array().shape[1])
 
     def width(self) -> int:
         """Return the number of columns of a series."""
@@ -64,12 +64,8 @@ class ArrayFile:
         data, indices, indptr = (np.asarray(self._arrays[key]) for key in ("data", "indices", "indptr"))
         shape = tuple(int(side) for side in self._arrays["shape"])
         if len(shape) != 2 or shape[1] != columns.n_columns:
-            raise InvalidParameter(
-                "counts",
-                f"have the {columns.n_columns} words the study declares",
-                f"shape {shape}",
-                "Check the study's [data] table against the file.",
-            )
+            must = f"have the {columns.n_columns} words the study declares"
+            raise InvalidParameter("counts", must, f"shape {shape}", "Check the study's [data] table against the file.")
         return csr_array((data.astype(np.int64), indices.astype(np.int64), indptr.astype(np.int64)), shape=shape)
 
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
@@ -77,26 +73,19 @@ class ArrayFile:
         name = self._of_rows(3) if columns.array is None else columns.array
         values = self._named(name)
         if values.ndim == 3:
-            parts = list(values)
+            series = list(values)
         elif subject is None:
-            raise InvalidParameter(
-                "subject",
-                f"be given in [data] to split {self._path.name} by subject",
-                "none",
-                "Name the array of offsets at which subjects start, or store a (subject, time, feature) array.",
-            )
+            must = f"be given in [data] to split {self._path.name} by subject"
+            remedy = "Name the array of offsets at which subjects start, or store a (subject, time, feature) array."
+            raise InvalidParameter("subject", must, "none", remedy)
         else:
-            parts = _between(values, np.asarray(self._named(subject)))
-        return [checked_shape(part, columns, subject="the series of a subject") for part in parts]
+            series = _between(values, np.asarray(self._named(subject)))
+        return [checked_shape(one, columns, subject="the series of a subject") for one in series]
 
     def _named(self, name: str) -> AnyArray:
         if name not in self._arrays:
-            raise InvalidParameter(
-                self._path.name,
-                f"have an array {name!r}",
-                sorted(self._arrays),
-                "Name the array in the study's [data] table.",
-            )
+            remedy = "Name the array in the study's [data] table."
+            raise InvalidParameter(self._path.name, f"have an array {name!r}", sorted(self._arrays), remedy)
         return self._arrays[name]
 
 
@@ -110,11 +99,8 @@ def mapped_arrays(path: Path) -> dict[str, AnyArray]:
                 member.filename.removesuffix(".npy"): _member(path, archive, member) for member in archive.infolist()
             }
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise DamagedFile(
-            f"{path.name} could not be read",
-            "it is not a NumPy file, or holds Python objects",
-            "Save arrays of numbers or text with numpy.save or numpy.savez.",
-        ) from error
+        what, why = f"{path.name} could not be read", "it is not a NumPy file, or holds Python objects"
+        raise DamagedFile(what, why, "Save arrays of numbers or text with numpy.save or numpy.savez.") from error
 
 
 def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
@@ -146,10 +132,7 @@ def _start_of(path: Path, member: zipfile.ZipInfo) -> int:
 def _between(values: AnyArray, offsets: AnyArray) -> list[AnyArray]:
     good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and len(offsets) > 1 and offsets[0] == 0
     if not good or offsets[-1] != len(values) or not (np.diff(offsets.astype(np.int64)) > 0).all():
-        raise InvalidParameter(
-            "Offsets of subjects",
-            "be whole numbers that rise from 0 to the number of rows",
-            "different ones (not shown: they are private)",
-            "Correct the array that subject names.",
-        )
+        must = "be whole numbers that rise from 0 to the number of rows"
+        remedy = "Correct the array that subject names."
+        raise InvalidParameter("Offsets of subjects", must, "different ones (not shown: they are private)", remedy)
     return [values[start:stop] for start, stop in pairwise(offsets.tolist())]

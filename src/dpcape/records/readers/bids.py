@@ -13,7 +13,7 @@ from pathlib import Path
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 
 _ENTITY = re.compile(r"([a-zA-Z]+)-([a-zA-Z0-9+]+)")
-# What these say must be the same for every subject, or rows would not mean the same.
+# Entities that must agree across subjects, so that rows are comparable.
 _SHARED = ("task", "acq", "space", "atlas", "seg", "res", "den", "hemi", "desc", "cohort")
 
 
@@ -28,7 +28,7 @@ def check_entities(files: Sequence[Path]) -> None:
     by_subject: dict[str, Path] = {}
     for file, entities in known.items():
         subject = entities["sub"]
-        folder = next((part for part in reversed(file.parts[:-1]) if part.startswith("sub-")), f"sub-{subject}")
+        folder = next((name for name in reversed(file.parts[:-1]) if name.startswith("sub-")), f"sub-{subject}")
         if folder != f"sub-{subject}":
             raise InvalidParameter(file.name, "be in the folder of its subject", folder, "Move it.")
         if subject in by_subject:
@@ -44,18 +44,14 @@ def check_entities(files: Sequence[Path]) -> None:
     for key in _SHARED:
         values = {entities.get(key) for entities in known.values()}
         if len(values) > 1:
-            listed = ", ".join(sorted("none" if value is None else value for value in values)[:4])
-            raise InvalidParameter(
-                "All files",
-                f"have the same {key}",
-                listed,
-                f"Write one of them into the pattern, such as *_{key}-..._*.",
-            )
+            shown = ", ".join(sorted("none" if value is None else value for value in values)[:4])
+            remedy = f"Write one of them into the pattern, such as *_{key}-..._*."
+            raise InvalidParameter("All files", f"have the same {key}", shown, remedy)
 
 
 def warn_of_absent(folder: Path, files: Sequence[Path]) -> None:
     """Warn locally of subjects that have a folder and no file."""
-    there = {part for file in files for part in file.parts if part.startswith("sub-")}
+    there = {name for file in files for name in file.parts if name.startswith("sub-")}
     absent = {entry.name for entry in folder.glob("sub-*") if entry.is_dir()} - there
     if absent:
         warnings.warn(
@@ -68,16 +64,13 @@ def warn_of_absent(folder: Path, files: Sequence[Path]) -> None:
 
 def _entities(file: Path) -> dict[str, str]:
     """Return the entities in a file's name, the suffix without extension included."""
-    *parts, suffix = file.name.split(".", maxsplit=1)[0].split("_")
-    matches = [_ENTITY.fullmatch(part) for part in parts]
-    if not parts or None in matches or not suffix.isalnum():
-        raise InvalidParameter(
-            file.name,
-            "be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it",
-            "parts that are not",
-            "Rename it, or choose other files by the pattern.",
-        )
-    found = {match[1]: match[2] for match in matches if match is not None}
-    if len(found) != len(parts):
+    *pairs, suffix = file.name.split(".", maxsplit=1)[0].split("_")
+    matches = [_ENTITY.fullmatch(pair) for pair in pairs]
+    if not pairs or None in matches or not suffix.isalnum():
+        must = "be named sub-LABEL_KEY-VALUE_..._SUFFIX, as BIDS has it"
+        remedy = "Rename it, or choose other files by the pattern."
+        raise InvalidParameter(file.name, must, "parts that are not", remedy)
+    entities = {match[1]: match[2] for match in matches if match is not None}
+    if len(entities) != len(pairs):
         raise InvalidParameter(file.name, "have every entity once", "one twice", "Rename it.")
-    return {**found, "suffix": suffix}
+    return {**entities, "suffix": suffix}

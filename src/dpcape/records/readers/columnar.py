@@ -58,7 +58,7 @@ def csv_columns(
         null_values=sorted(spelling for word in missing for spelling in _spellings(word)),
         strings_can_be_null=False,
     )
-    # Only a quoted cell holds a line break; looking for them costs time.
+    # Only quoted cells can contain line breaks, and looking for line breaks inside cells is slow.
     parse = reader.ParseOptions(delimiter=delimiter, newlines_in_values=content.has_quotes)
     try:
         with arrow.input_stream(str(path), compression="gzip" if _is_gzipped(path) else None) as stream:
@@ -69,13 +69,13 @@ def csv_columns(
             table = reader.read_csv(stream, parse_options=parse, convert_options=convert)
     except (arrow.ArrowException, OSError):
         return None
-    found: dict[str, AnyArray] = {}
+    columns: dict[str, AnyArray] = {}
     for name, is_text in texts.items():
         column = _words(table[name], missing) if is_text else _numbers(table[name])
         if column is None:
             return None
-        found[name] = column
-    return found
+        columns[name] = column
+    return columns
 
 
 def parquet_columns(path: Path, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]] | None:
@@ -110,31 +110,31 @@ def large_set(path: Path) -> pads.Dataset | None:
     """
     if path.is_dir() and next(path.rglob("*.parquet"), None) is None:
         return None
-    found = parquet_set(path) if path.exists() else None
-    if found is None:
+    dataset = parquet_set(path) if path.exists() else None
+    if dataset is None:
         return None
-    n_entries = found.count_rows() * len(found.schema.names)
-    return found if n_entries * 8 > LARGE_BYTES else None
+    n_entries = dataset.count_rows() * len(dataset.schema.names)
+    return dataset if n_entries * 8 > LARGE_BYTES else None
 
 
-def set_columns(found: pads.Dataset, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
+def set_columns(dataset: pads.Dataset, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
     """Return columns of a folder of Parquet files, as `parquet_columns` does of one file."""
-    return by_type(found.to_table(columns=list(texts)), texts)
+    return by_type(dataset.to_table(columns=list(texts)), texts)
 
 
 def by_type(table: pa.Table, texts: Mapping[str, bool]) -> dict[str, AnyArray | list[object]]:
     """Return columns as arrays where all cells are alike, and as lists of cells otherwise."""
     kinds = import_module("pyarrow").types
-    found: dict[str, AnyArray | list[object]] = {}
+    columns: dict[str, AnyArray | list[object]] = {}
     for name, is_text in texts.items():
         column = table[name]
         if not is_text and (kinds.is_integer(column.type) or kinds.is_floating(column.type)):
-            found[name] = np.asarray(column.to_numpy(), dtype=np.float64)
+            columns[name] = np.asarray(column.to_numpy(), dtype=np.float64)
         elif is_text and kinds.is_dictionary(column.type) and kinds.is_string(column.type.value_type):
-            found[name] = _cells(column, str)
+            columns[name] = _cells(column, str)
         else:
-            found[name] = column.to_pylist()
-    return found
+            columns[name] = column.to_pylist()
+    return columns
 
 
 class _Content:
@@ -148,7 +148,7 @@ def _scanned(path: Path) -> _Content | None:
     """Return what a file holds, or None if it is not UTF-8 throughout or holds zero bytes."""
     content, decoder = _Content(), codecs.getincrementaldecoder("utf-8")()
     try:
-        with _opened(path) as stream:
+        with cast("IO[bytes]", gzip.open(path)) if _is_gzipped(path) else path.open("rb") as stream:
             while block := stream.read(_SCAN_BYTES):
                 if b"\0" in block:
                     return None
@@ -159,10 +159,6 @@ def _scanned(path: Path) -> _Content | None:
     except (UnicodeDecodeError, OSError, EOFError):
         return None
     return content
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if _is_gzipped(path) else path.open("rb")
 
 
 def _is_gzipped(path: Path) -> bool:
@@ -190,10 +186,10 @@ def _words(column: Column, missing: frozenset[str]) -> AnyArray:
 
 def _cells(column: Column, read: Callable[[str], str | None]) -> AnyArray:
     """Return ``read`` of each cell, None where one is missing; each distinct value of a chunk is converted once."""
-    parts = []
-    for part in column.chunks:
-        words = [read(word) for word in part.dictionary.to_pylist()]
+    chunks = []
+    for chunk in column.chunks:
+        words = [read(word) for word in chunk.dictionary.to_pylist()]
         # Index -1, for a missing cell, selects the appended last entry.
         cells = np.array([*words, None], dtype=object)
-        parts.append(cells[part.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-    return np.concatenate(parts) if parts else np.empty(0, dtype=object)
+        chunks.append(cells[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.concatenate(chunks) if chunks else np.empty(0, dtype=object)

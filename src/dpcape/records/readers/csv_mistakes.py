@@ -28,16 +28,16 @@ def check_header(path: Path, names: Sequence[str], delimiter: str) -> None:
     if len(names) != 1:
         return
     counts = {mark: names[0].count(mark) for mark in _DELIMITERS if mark != delimiter}
-    found = max(counts, key=lambda mark: counts[mark])
-    if counts[found]:
+    separator = max(counts, key=lambda mark: counts[mark])
+    if counts[separator]:
         must = f"be separated by {_DELIMITERS[delimiter]}"
-        raise InvalidParameter("cells", must, _DELIMITERS[found], _remedy(found)).at(f"{path.name}, line 1")
+        raise InvalidParameter("cells", must, _DELIMITERS[separator], _remedy(separator)).at(f"{path.name}, line 1")
 
 
-def _remedy(found: str) -> str:
-    if found == "\t":
+def _remedy(separator: str) -> str:
+    if separator == "\t":
         return "Name the file .tsv, or export it with commas."
-    if found == ";":
+    if separator == ";":
         return "Export it with commas between cells, and points in decimal numbers."
     return "Export it with commas between cells; a name that ends in .tsv stands for tabs."
 
@@ -45,12 +45,9 @@ def _remedy(found: str) -> str:
 def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidParameter:
     """Return the error for a line with more or fewer cells than the header."""
     hint = " A decimal comma makes two cells of one number: write points." if n_cells > n_names else ""
-    return InvalidParameter(
-        "every line",
-        f"have the same number of cells as the header ({n_names})",
-        n_cells,
-        f"Put quotation marks around cells that hold a comma, or export the file again.{hint}",
-    ).at(f"{path.name}, line {line}")
+    must = f"have the same number of cells as the header ({n_names})"
+    remedy = f"Put quotation marks around cells that hold a comma, or export the file again.{hint}"
+    return InvalidParameter("every line", must, n_cells, remedy).at(f"{path.name}, line {line}")
 
 
 def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
@@ -78,8 +75,6 @@ def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:
 
 def malformed(path: Path, line: int) -> DamagedFile:
     """Return the error for a file that is no table, such as one with a quotation mark that is never closed."""
-    return DamagedFile(
-        "the file could not be read",
-        "it is not a CSV table",
-        "Look for a quotation mark that is not closed, or export it again.",
-    ).at(f"{path.name}, line {line}")
+    remedy = "Look for a quotation mark that is not closed, or export it again."
+    refused = DamagedFile("the file could not be read", "it is not a CSV table", remedy)
+    return refused.at(f"{path.name}, line {line}")

@@ -23,25 +23,25 @@ def open_file(path: str | Path | Source, plan: DataPlan) -> Holding:
     """Return a reader for a file, a folder of Parquet files, a folder with one file per subject, or a query."""
     if isinstance(path, Source):
         return path.holding()
-    where = Path(path)
-    suffixes = "".join(where.suffixes).lower()
+    data_path = Path(path)
+    suffixes = "".join(data_path.suffixes).lower()
     # One file per person, unless a column identifies the person of each row.
     by_file = plan.kind == "subjects" and plan.subject is None
-    if where.is_dir() and not by_file and next(where.rglob("*.parquet"), None) is not None:
-        return ParquetSet(where)
-    if where.is_dir() or _is_pattern(where):
-        return SeriesFolder(where, plan)
-    if not where.is_file():
+    if data_path.is_dir() and not by_file and next(data_path.rglob("*.parquet"), None) is not None:
+        return ParquetSet(data_path)
+    if data_path.is_dir() or _is_pattern(data_path):
+        return SeriesFolder(data_path, plan)
+    if not data_path.is_file():
         raise DamagedFile(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
     if suffixes.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        return CsvFile(where)
+        return CsvFile(data_path)
     if suffixes.endswith((".parquet", ".pq")):
-        return ParquetFile(where)
+        return ParquetFile(data_path)
     if suffixes.endswith((".npz", ".npy")):
-        return ArrayFile(where)
+        return ArrayFile(data_path)
     if suffixes.endswith(NIFTI):
-        return SeriesFolder(where, plan)
-    raise unknown_suffix(where)
+        return SeriesFolder(data_path, plan)
+    raise unknown_suffix(data_path)
 
 
 def fingerprint(path: Path) -> str:
@@ -62,8 +62,8 @@ def data_files(path: Path) -> list[Path]:
 
 def series_files(path: Path, *, hidden: bool = False) -> list[Path]:
     """Return the files of subjects: one, those of a folder, or those of a pattern, which may hold ``**``."""
-    found = [path] if path.is_file() else sorted(path.iterdir() if path.is_dir() else _matching(path))
-    return [file for file in found if file.is_file() and (hidden or file.name[0] != ".")]
+    entries = [path] if path.is_file() else sorted(path.iterdir() if path.is_dir() else _matching(path))
+    return [file for file in entries if file.is_file() and (hidden or file.name[0] != ".")]
 
 
 def _files_of(path: Path | Sequence[Path], pattern: str | None) -> list[Path]:
@@ -75,8 +75,8 @@ def _files_of(path: Path | Sequence[Path], pattern: str | None) -> list[Path]:
         return list(path)
     if not path.is_dir() or pattern is None:
         return series_files(path, hidden=not path.is_dir())
-    found = path.glob(pattern) if "/" in pattern else path.rglob(pattern)
-    return sorted(file for file in found if file.is_file())
+    matches = path.glob(pattern) if "/" in pattern else path.rglob(pattern)
+    return sorted(file for file in matches if file.is_file())
 
 
 def _is_pattern(path: Path) -> bool:
@@ -86,7 +86,7 @@ def _is_pattern(path: Path) -> bool:
 def _matching(pattern: Path) -> list[Path]:
     """Return the files of a pattern, which begins in the first folder that is one."""
     parts = pattern.parts
-    start = next((at for at, part in enumerate(parts) if _is_pattern(Path(part))), len(parts) - 1)
+    start = next((at for at, name in enumerate(parts) if _is_pattern(Path(name))), len(parts) - 1)
     return list(Path(*parts[:start]).glob(str(Path(*parts[start:]))))
 
 
@@ -136,18 +136,10 @@ class SeriesFolder:
 
 def unknown_suffix(path: Path) -> InvalidParameter:
     """Return the error for a file of a kind that cannot be read."""
-    return InvalidParameter(
-        "A data file",
-        "be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz)",
-        repr(path.name),
-        "Convert it to one of these.",
-    )
+    must = "be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz)"
+    return InvalidParameter("A data file", must, repr(path.name), "Convert it to one of these.")
 
 
 def _series_only() -> InvalidParameter:
-    return InvalidParameter(
-        "A folder or pattern of files",
-        'be read as kind = "subjects"',
-        "a study of another kind",
-        "Name one file instead.",
-    )
+    must = 'be read as kind = "subjects"'
+    return InvalidParameter("A folder or pattern of files", must, "a study of another kind", "Name one file instead.")

@@ -20,9 +20,8 @@ def masked_series(path: Path, mask: Path | None) -> AnyArray:
         raise InvalidParameter("mask", "be given in [data] for NIfTI files", "none", 'Write mask = "mask.nii.gz".')
     volume, (inside, affine) = _nibabel().load(path), _inside(mask)
     if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, affine, atol=1e-4):
-        raise InvalidParameter(
-            "A volume", "be on the grid of the mask", "a different shape or affine", "Resample it to the mask first."
-        )
+        remedy = "Resample it to the mask first."
+        raise InvalidParameter("A volume", "be on the grid of the mask", "a different shape or affine", remedy)
     values = np.asarray(volume.dataobj, dtype=np.float32)
     series: AnyArray = values[inside].T if values.ndim == 4 else values[inside][None, :]
     return series
@@ -52,9 +51,8 @@ def _inside(mask: Path) -> tuple[NDArray[np.bool_], FloatArray]:
         image = nibabel.load(mask)
         return np.asarray(image.dataobj) != 0, np.asarray(image.affine, dtype=np.float64)
     except (OSError, nibabel.filebasedimages.ImageFileError) as error:
-        raise DamagedFile(
-            f"The mask {mask.name} could not be read", "it is not a NIfTI image", "Correct the path."
-        ) from error
+        remedy = "Correct the path."
+        raise DamagedFile(f"The mask {mask.name} could not be read", "it is not a NIfTI image", remedy) from error
 
 
 def whole_series(path: Path) -> AnyArray:

@@ -41,15 +41,15 @@ def row_fingerprints(path: Path, key: bytes) -> Fingerprints:
     key : bytes
         The site's key.
     """
-    found: dict[str, list[int]] = {}
+    by_layout: dict[str, list[int]] = {}
     for file in _readable(path):
         for layout, cells in _layouts(file):
-            kept = found.setdefault(layout, [])
-            # Rows of zeros and missing values alone are equal in all data sets.
+            digests = by_layout.setdefault(layout, [])
+            # Rows that hold only zeros and missing values occur in all data sets.
             informative = (cells != 0) & (cells != _MISSING)
             for row in cells[informative.any(axis=1)]:
-                kept.append(int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big"))
-    return {layout: np.sort(np.array(kept, dtype=np.uint64)) for layout, kept in found.items()}
+                digests.append(int.from_bytes(hmac.digest(key, row.tobytes(), "sha256")[:8], "big"))
+    return {layout: np.sort(np.array(digests, dtype=np.uint64)) for layout, digests in by_layout.items()}
 
 
 def column_names(path: Path) -> tuple[tuple[str, ...], int]:
@@ -77,14 +77,14 @@ def _readable(path: Path) -> list[Path]:
 
 def overlap(one: Fingerprints, other: Fingerprints) -> float:
     """Return the largest share of the smaller set's rows that the other set has too, over all pairs of layouts."""
-    return max((_shared(left, right) for left in one.values() for right in other.values()), default=0.0)
+    return max((_shared(first, second) for first in one.values() for second in other.values()), default=0.0)
 
 
-def _shared(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
-    smaller = min(left.size, right.size)
+def _shared(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> float:
+    smaller = min(first.size, second.size)
     if not smaller:
         return 0.0
-    (values, counts), (others, more) = (np.unique(part, return_counts=True) for part in (left, right))
+    (values, counts), (others, more) = (np.unique(prints, return_counts=True) for prints in (first, second))
     _, mine, theirs = np.intersect1d(values, others, assume_unique=True, return_indices=True)
     return float(np.minimum(counts[mine], more[theirs]).sum() / smaller)
 
@@ -122,9 +122,9 @@ def _of_arrays(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
     for table in tables:
         yield from _of_table("columns", table)
         if table.ndim == 3:
-            # A series of rows per subject, as well as one row per subject.
-            for part in table:
-                yield from _of_table("series", part)
+            # Subjects are fingerprinted both as one row each and as a series of rows.
+            for series in table:
+                yield from _of_table("series", series)
     columns = {name: array for name, array in arrays.items() if array.ndim == 1}
     if not tables and len({len(array) for array in columns.values()}) == 1:
         yield from _of_columns(columns)
@@ -133,9 +133,9 @@ def _of_arrays(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
 def _of_sparse(arrays: Mapping[str, AnyArray]) -> Iterator[tuple[str, Cells]]:
     from scipy.sparse import csr_array
 
-    parts = tuple(np.asarray(arrays[key]) for key in ("data", "indices", "indptr"))
+    stored = tuple(np.asarray(arrays[key]) for key in ("data", "indices", "indptr"))
     n_rows, width = (int(side) for side in arrays["shape"])
-    counts = csr_array(parts, shape=(n_rows, width))
+    counts = csr_array(stored, shape=(n_rows, width))
     for start in range(0, n_rows, 64):
         yield from _of_table("columns", counts[start : start + 64].toarray())
 
@@ -154,14 +154,14 @@ def _cells(values: AnyArray) -> Cells:
     """Return a column as 32-bit cells: numbers as floats, however they were written; text as a digest."""
     if values.dtype.kind in "biuf":
         return _bits(values)
-    found = np.empty(len(values), dtype=np.uint32)
+    cells = np.empty(len(values), dtype=np.uint32)
     known: dict[object, np.uint32] = {}
-    for place, value in enumerate(values):
+    for at, value in enumerate(values):
         cell = known.get(value)
         if cell is None:
             cell = known[value] = _cell(value)
-        found[place] = cell
-    return found
+        cells[at] = cell
+    return cells
 
 
 def _cell(value: object) -> np.uint32:
@@ -172,7 +172,7 @@ def _cell(value: object) -> np.uint32:
         number = _TRUTH.get(text.lower())
         return np.uint32(_bits(np.array([float(text) if number is None else number]))[0])
     except ValueError:
-        # A date with the time of midnight is the date.
+        # A time of midnight is dropped, so that a date matches however it is stored.
         plain = text.replace("T", " ").removesuffix(" 00:00:00")
         return np.uint32(int.from_bytes(hashlib.sha256(plain.encode("utf-8")).digest()[:4], "big"))
 
@@ -180,7 +180,7 @@ def _cell(value: object) -> np.uint32:
 def _bits(values: AnyArray) -> Cells:
     with np.errstate(over="ignore", invalid="ignore"):
         floats = np.asarray(values).astype(np.float32)
-    # One zero, and one NaN.
+    # Adding zero turns -0 into 0, and all NaNs get the same bits.
     floats = floats + np.float32(0)
     cells: Cells = np.where(np.isnan(floats), _MISSING, floats.view(np.uint32))
     return cells

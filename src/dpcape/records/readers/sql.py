@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -37,7 +36,7 @@ _AT_START = {
     "temp_directory": "",
     "threads": "1",
 }
-# The last one makes all of them final. A setting that a version does not know is an error, and nothing is read.
+# The last setting locks all others. A setting that a version does not know is an error, and nothing is read.
 _BEFORE_THE_QUERY = (
     "SET python_enable_replacements = false",
     "SET enable_external_access = false",
@@ -75,26 +74,26 @@ class Query(Source):
         A second run might return rows in a different order, and labels would be matched to the wrong people.
         """
         if not self._kept:
-            found = self._in_files() if self.database is None else _in_database(self.text, self.database)
-            self._kept.update(found)
+            columns = self._in_files() if self.database is None else _in_database(self.text, self.database)
+            self._kept.update(columns)
         return ColumnsInMemory("the query's result", self._kept)
 
     def _in_files(self) -> dict[str, AnyArray]:
-        duckdb = _duckdb()
-        # Identified by the start of its message only: the rest may contain data values.
-        with duckdb.connect(":memory:", config=dict(_AT_START)) as line:
+        duckdb = extra_module("duckdb", "The package duckdb for queries over files", "sql")
+        # Errors are reported with the first line of their message only: the rest may contain data values.
+        with duckdb.connect(":memory:", config=dict(_AT_START)) as connection:
             for name, path in self.tables.items():
-                _load(line, duckdb.Error, name, path)
+                _load(connection, duckdb.Error, name, path)
             for setting in _BEFORE_THE_QUERY:
-                line.execute(setting)
+                connection.execute(setting)
             try:
-                statements = line.extract_statements(self.text)
+                statements = connection.extract_statements(self.text)
                 if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
                     raise _not_one_select()
-                found = line.execute(statements[0]).fetchnumpy()
+                columns = connection.execute(statements[0]).fetchnumpy()
             except duckdb.Error as error:
                 raise _failed(error) from error
-        return {name: _plain(column) for name, column in found.items()}
+        return {name: _plain(column) for name, column in columns.items()}
 
 
 def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database: str | Path | None = None) -> Query:
@@ -123,47 +122,42 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     >>> from contextlib import closing
     >>> from dpcape import rows
     >>> path = tempfile.mkdtemp() + "/cohort.sqlite"
-    >>> with closing(sqlite3.connect(path)) as line, line:
-    ...     _ = line.execute("CREATE TABLE people (age REAL, wave INTEGER)")
-    ...     _ = line.execute("INSERT INTO people VALUES (34, 1), (71, 1), (35, 2)")
+    >>> with closing(sqlite3.connect(path)) as connection, connection:
+    ...     _ = connection.execute("CREATE TABLE people (age REAL, wave INTEGER)")
+    ...     _ = connection.execute("INSERT INTO people VALUES (34, 1), (71, 1), (35, 2)")
     >>> rows(sql("SELECT age FROM people WHERE wave = 1", database=path), ranges={"age": (18, 90)})
     Rows(n_records=2, widths=(1,), bounds=(1.000000001,), unit='record')
     """
     if not isinstance(query, str) or not query.strip():
         raise InvalidParameter("query", "be one SELECT statement", repr(query), "Write sql('SELECT ...', ...).")
     if (tables is None) == (database is None):
-        given = "neither" if tables is None else "both"
-        raise InvalidParameter("Either tables or database", "be given", given, "Name files, or a database.")
+        got = "neither" if tables is None else "both"
+        raise InvalidParameter("Either tables or database", "be given", got, "Name files, or a database.")
     if database is not None:
         return Query(query, database=_existing(Path(database)))
     return Query(query, {str(name): _existing(Path(path)) for name, path in (tables or {}).items()})
 
 
 def _existing(path: Path) -> Path:
-    where = path.absolute()
-    if not where.exists() and not any(where.parent.glob(where.name)):
+    absolute = path.absolute()
+    if not absolute.exists() and not any(absolute.parent.glob(absolute.name)):
         raise DamagedFile(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
-    return where
+    return absolute
 
 
-def _load(line: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, path: Path) -> None:
+def _load(connection: duckdb.DuckDBPyConnection, errors: type[Exception], name: str, path: Path) -> None:
     """Read a file into a table in memory."""
-    where = path / "**" / "*.parquet" if path.is_dir() else path
-    reader = next((text for ends, text in _READERS.items() if where.name.lower().endswith(ends)), None)
+    source = path / "**" / "*.parquet" if path.is_dir() else path
+    reader = next((text for ends, text in _READERS.items() if source.name.lower().endswith(ends)), None)
     if reader is None:
-        raise InvalidParameter(
-            "A table of a query",
-            "be .csv, .tsv or .parquet, or a folder of Parquet files",
-            repr(path.name),
-            "Convert it.",
-        )
+        must = "be .csv, .tsv or .parquet, or a folder of Parquet files"
+        raise InvalidParameter("A table of a query", must, repr(path.name), "Convert it.")
     quoted = name.replace('"', '""')
     try:
-        line.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(where)])
+        connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM {reader}', [str(source)])
     except errors as error:
-        raise DamagedFile(
-            f"{path.name} could not be read as the table {name!r},", _first_line(error), "Check the file."
-        ) from error
+        what = f"{path.name} could not be read as the table {name!r},"
+        raise DamagedFile(what, _first_line(error), "Check the file.") from error
 
 
 def _plain(column: AnyArray) -> AnyArray:
@@ -188,10 +182,10 @@ def _date_text(moment: np.datetime64) -> str:
 
 
 def _in_database(query: str, path: Path) -> dict[str, AnyArray]:
-    line = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
-        line.set_authorizer(_only_reading)
-        cursor = line.execute(query)
+        connection.set_authorizer(_only_reading)
+        cursor = connection.execute(query)
         if cursor.description is None:
             raise _not_one_select()
         names = [entry[0] for entry in cursor.description]
@@ -199,7 +193,7 @@ def _in_database(query: str, path: Path) -> dict[str, AnyArray]:
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _failed(error) from error
     finally:
-        line.close()
+        connection.close()
     if len(set(names)) != len(names):
         raise InvalidParameter("Columns of a query", "have different names", "one twice", "Write AS.")
     return {name: _of_cells(name, values) for name, values in zip(names, cells, strict=True)}
@@ -220,12 +214,8 @@ def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
 
 
 def _not_one_select() -> InvalidParameter:
-    return InvalidParameter(
-        "A query",
-        "be one SELECT statement",
-        "a statement that does more, or several",
-        "Prepare the data outside dpcape.",
-    )
+    remedy = "Prepare the data outside dpcape."
+    return InvalidParameter("A query", "be one SELECT statement", "a statement that does more, or several", remedy)
 
 
 def _failed(error: Exception) -> Failed:
@@ -234,7 +224,3 @@ def _failed(error: Exception) -> Failed:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
-
-
-def _duckdb() -> ModuleType:
-    return extra_module("duckdb", "The package duckdb for queries over files", "sql")

@@ -41,10 +41,10 @@ class ByColumn(ABC):
         """Return the raw columns: one array of numbers, or a mapping if some are text."""
         names = selected(self.names(), columns, subject=self._path.name)
         texts = {name: columns.is_text(name) for name in names}
-        found = self._read(texts)
+        values = self._read(texts)
         if any(texts.values()):
-            return {name: found[name] for name in names}
-        return np.column_stack([found[name] for name in names])
+            return {name: values[name] for name in names}
+        return np.column_stack([values[name] for name in names])
 
     def vector(self, name: str, *, text: bool) -> AnyArray:
         """Return one column."""
@@ -58,26 +58,23 @@ class ByColumn(ABC):
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
         """Return one array per subject; ``subject`` names the column that identifies subjects."""
         if subject is None:
-            raise InvalidParameter(
-                "subject",
-                f"be given in [data] to split {self._path.name} by subject",
-                "none",
-                "Name the column that identifies subjects, or keep one file per subject.",
-            )
+            must = f"be given in [data] to split {self._path.name} by subject"
+            remedy = "Name the column that identifies subjects, or keep one file per subject."
+            raise InvalidParameter("subject", must, "none", remedy)
         owners = self.vector(subject, text=True)
         if any(owner is None for owner in owners):
-            raise InvalidParameter(
-                f"Column {subject!r}",
-                "identify the subject of every row",
-                "rows without an entry",
-                "Complete it, or leave such rows out by a public rule.",
-            )
+            must, remedy = "identify the subject of every row", "Complete it, or leave such rows out by a public rule."
+            raise InvalidParameter(f"Column {subject!r}", must, "rows without an entry", remedy)
         table = self.table(columns)
         return [table[owners == owner] for owner in sorted(set(owners.tolist()))]
 
     @abstractmethod
     def names(self) -> Sequence[str]:
         """Return the names of all columns."""
+
+    def texts(self) -> dict[str, AnyArray]:
+        """Return all columns as text."""
+        return self._read(dict.fromkeys(self.names(), True))
 
     def large(self) -> object | None:
         """Return files that would take much memory as a data set, to be read window by window; None for others."""
@@ -118,36 +115,35 @@ class CsvFile(ByColumn):
         with self._path.open("rb") as stream:
             return csv_mistakes.not_utf8(self._path, stream)
 
-    def texts(self) -> dict[str, AnyArray]:
-        """Return all columns as text."""
-        return self._read(dict.fromkeys(self.names(), True))
-
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
         names = self.names()
-        whole = csv_columns(self._path, names, texts, delimiter=self._delimiter, missing=_MISSING)
-        return self._by_cell(names, texts) if whole is None else whole
+        columns = csv_columns(self._path, names, texts, delimiter=self._delimiter, missing=_MISSING)
+        return self._by_cell(names, texts) if columns is None else columns
 
     def _by_cell(self, names: Sequence[str], texts: Mapping[str, bool]) -> dict[str, AnyArray]:
         """Read cell by cell with Python's csv and float: the reference for the faster readers."""
-        places = {name: names.index(name) for name in texts}
-        kept: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
+        positions = {name: names.index(name) for name in texts}
+        cells: dict[str, Any] = {name: [] if is_text else array("d") for name, is_text in texts.items()}
         with self._open() as stream:
             lines = csv.reader(stream, delimiter=self._delimiter)
             try:
                 next(lines)
-                for line in lines:
-                    if len(line) != len(names):
-                        if not line:
+                for row in lines:
+                    if len(row) != len(names):
+                        if not row:
                             continue
-                        raise csv_mistakes.wrong_length(self._path, lines.line_num, len(line), len(names))
-                    for name, place in places.items():
-                        cell = _cell(line[place], texts[name])
+                        raise csv_mistakes.wrong_length(self._path, lines.line_num, len(row), len(names))
+                    for name, position in positions.items():
+                        cell = _cell(row[position], texts[name])
                         if cell is _NO_NUMBER:
-                            raise csv_mistakes.no_number(self._path, lines.line_num, name, line[place].strip())
-                        kept[name].append(cell)
+                            raise csv_mistakes.no_number(self._path, lines.line_num, name, row[position].strip())
+                        cells[name].append(cell)
             except (UnicodeDecodeError, csv.Error) as error:
                 raise self._mistake(error, lines.line_num) from error
-        return {name: _array(values, texts[name]) for name, values in kept.items()}
+        return {
+            name: np.array(values, dtype=object) if texts[name] else np.frombuffer(values, dtype=np.float64)
+            for name, values in cells.items()
+        }
 
 
 class _Parquet(ByColumn):
@@ -161,15 +157,11 @@ class _Parquet(ByColumn):
 class ParquetFile(_Parquet):
     """A Parquet file."""
 
-    def texts(self) -> dict[str, AnyArray]:
-        """Return all columns as text."""
-        return self._read(dict.fromkeys(self.names(), True))
-
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
-        found = parquet_columns(self._path, texts)
-        if found is None:
-            found = _polars().read_parquet(self._path, columns=list(texts)).to_dict(as_series=False)
-        return {name: column_of(name, found[name], is_text) for name, is_text in texts.items()}
+        columns = parquet_columns(self._path, texts)
+        if columns is None:
+            columns = _polars().read_parquet(self._path, columns=list(texts)).to_dict(as_series=False)
+        return {name: column_of(name, columns[name], is_text) for name, is_text in texts.items()}
 
     def names(self) -> Sequence[str]:
         """Return the names of all columns."""
@@ -182,24 +174,20 @@ class ParquetFile(_Parquet):
 class ParquetSet(_Parquet):
     """A folder of Parquet files that are one table, perhaps divided into folders named COLUMN=VALUE."""
 
-    def texts(self) -> dict[str, AnyArray]:
-        """Return all columns as text."""
-        return self._read(dict.fromkeys(self.names(), True))
-
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
-        found = parquet_set(self._path)
-        if found is None:
+        dataset = parquet_set(self._path)
+        if dataset is None:
             cells = _polars().read_parquet(self._pattern, columns=list(texts), hive_partitioning=True)
             columns = cells.to_dict(as_series=False)
         else:
-            columns = set_columns(found, texts)
+            columns = set_columns(dataset, texts)
         return {name: column_of(name, columns[name], is_text) for name, is_text in texts.items()}
 
     def names(self) -> Sequence[str]:
         """Return the names of all columns, those in names of folders included."""
-        found = parquet_set(self._path)
-        if found is not None:
-            return list(found.schema.names)
+        dataset = parquet_set(self._path)
+        if dataset is not None:
+            return list(dataset.schema.names)
         return list(_polars().scan_parquet(self._pattern, hive_partitioning=True).collect_schema())
 
     @property
@@ -223,27 +211,25 @@ class ColumnsInMemory(ByColumn):
         self._columns = dict(columns)
 
     def _read(self, texts: Mapping[str, bool]) -> dict[str, AnyArray]:
-        found = {}
+        columns = {}
         for name, is_text in texts.items():
             column = self._columns[name]
-            fits = column.dtype.kind in "biuf" and not is_text
-            found[name] = column.astype(np.float64) if fits else column_of(name, _as_cells(column), is_text)
-        return found
+            if column.dtype.kind in "biuf" and not is_text:
+                columns[name] = column.astype(np.float64)
+            else:
+                columns[name] = column_of(name, [_as_cell(value) for value in column.tolist()], is_text)
+        return columns
 
     def names(self) -> Sequence[str]:
         """Return the names of all columns."""
         return list(self._columns)
 
 
-def _as_cells(column: AnyArray) -> list[object]:
-    """Return cells as a CSV file would hold them: whole numbers without a point, None where one is missing.
-
-    Each by itself: whether a column holds text elsewhere must not change how its numbers are written.
-    """
-    return [_as_cell(value) for value in column.tolist()]
-
-
 def _as_cell(value: object) -> object:
+    """Return a value as a CSV file would hold it: a whole number without a point, None where one is missing.
+
+    It depends on the value alone: text elsewhere in the column must not change how its numbers are written.
+    """
     if not isinstance(value, float):
         return value
     if value != value:
@@ -269,10 +255,6 @@ def _cell(cell: str, is_text: bool) -> object:
         return _NO_NUMBER
 
 
-def _array(values: Any, is_text: bool) -> AnyArray:
-    return np.array(values, dtype=object) if is_text else np.frombuffer(values, dtype=np.float64)
-
-
 def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> AnyArray:
     """Return a column that came as cells of any type, or as an array that is right already."""
     if isinstance(values, np.ndarray):
@@ -281,9 +263,8 @@ def column_of(name: str, values: AnyArray | Sequence[object], is_text: bool) -> 
         return np.array([None if value is None else str(value) for value in values], dtype=object)
     cells = [_cell("" if value is None else str(value), False) for value in values]
     if any(cell is _NO_NUMBER for cell in cells):
-        raise InvalidParameter(
-            f"Column {name!r}", "hold numbers", "text", "Correct the file, or declare the column's levels."
-        )
+        remedy = "Correct the file, or declare the column's levels."
+        raise InvalidParameter(f"Column {name!r}", "hold numbers", "text", remedy)
     return np.array(cells, dtype=np.float64)
 
 
