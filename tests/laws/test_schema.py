@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dpcape.core.errors import DpcapeError, InvalidParameter
+from dpcape.core.errors import DamagedFile, DpcapeError, InvalidParameter
 from dpcape.records import rows
 from dpcape.schema.column import Column, _code
 from dpcape.schema.schema import Schema
@@ -247,7 +247,7 @@ def test_bad_files_are_refused(toml_file, text):
 
 
 def test_absent_file_is_refused(tmp_path):
-    with pytest.raises(InvalidParameter, match=r"absent.toml.*missing"):
+    with pytest.raises(DamagedFile, match=r"absent.toml.*missing"):
         Schema.from_toml(tmp_path / "absent.toml")
 
 

@@ -194,10 +194,10 @@ def test_stored_arrays_stay_on_disk(tmp_path: Path) -> None:
     assert arrays["empty"].shape == (0, 3)
     assert arrays["one"] == 3.0
     np.savez(tmp_path / "o.npz", X=np.array([{}], dtype=object))
-    with pytest.raises(InvalidParameter, match="Python objects"):
+    with pytest.raises(DamagedFile, match="Python objects"):
         mapped_arrays(tmp_path / "o.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK no")
-    with pytest.raises(InvalidParameter, match="Python objects"):
+    with pytest.raises(DamagedFile, match="Python objects"):
         mapped_arrays(tmp_path / "bad.npz")
 
 

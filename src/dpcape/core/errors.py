@@ -30,7 +30,6 @@ exception, never a warning. A message that can leave a site contains no number t
 
 from __future__ import annotations
 
-import copy
 import difflib
 from collections.abc import Iterable
 from typing import Self
@@ -57,7 +56,9 @@ class DpcapeError(Exception):
 
     def at(self, where: str, remedy: str = "") -> Self:
         """Return the same error with its place, and with a remedy if it has none."""
-        located = copy.copy(self)
+        # Not copy.copy: other packages may register how exceptions of all classes are copied.
+        located = type(self).__new__(type(self), *self.args)
+        vars(located).update(vars(self))
         located.where = f"{where}: {self.where}" if self.where else where
         located.remedy = self.remedy or remedy
         return located
