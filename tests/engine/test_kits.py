@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from dpcape.cli import main
 from dpcape.cli.diagnosis import examine
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter
 from dpcape.engines.flare.config import CONTROLLER, EXECUTOR, authorization
 from dpcape.engines.flare.job import JobSettings, read_heads, write_job
 from dpcape.engines.flare.kits import FederationFolder, check_names
@@ -110,7 +110,7 @@ def test_what_a_federation_cannot_run_is_refused_before_it_is_submitted(
 
     monkeypatch.delenv("DPCAPE_FEDERATION", raising=False)
     given = study(tmp_path, kind, rest)
-    with pytest.raises(InvalidParameter, match=message):
+    with pytest.raises(DpcapeError, match=message):
         (job_settings(given, only_check=False), federation_folder(given))
 
 
@@ -143,7 +143,7 @@ def test_a_registration_that_its_identity_did_not_sign_is_refused(tmp_path: Path
     for number, content in enumerate(stolen):
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(content))
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(DpcapeError):
             Registration.load(path)
 
 
@@ -170,7 +170,7 @@ def test_a_link_in_a_kit_does_not_bring_a_secret_to_the_engine(tmp_path: Path, n
         work = tmp_path / f"work-{is_refused}"
         work.mkdir()
         if is_refused:
-            with pytest.raises(InvalidParameter, match=name):
+            with pytest.raises(Failed, match=name):
                 SiteKit.read(tmp_path / "kit")
         else:
             SiteKit.read(tmp_path / "kit").fill(work, site="lyon", tls_key="", port=1)

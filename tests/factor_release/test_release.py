@@ -12,7 +12,8 @@ import pytest
 from made_data import factor_data, standardised
 
 import dpcape
-from dpcape.core.errors import ConvergenceWarning, InvalidParameter
+from dpcape.core.errors import ConvergenceWarning, Failed, InvalidParameter
+from dpcape.estimators.fitted import NotFitted
 from dpcape.factor_release.alignment import kept_spread
 from dpcape.factor_release.bundle import fit_bundle
 from dpcape.factor_release.bundle_reader import read_bundle
@@ -200,7 +201,7 @@ def test_same_seed_same_result_and_interruption_leaves_no_trace(tmp_path: Path) 
         np.testing.assert_allclose(whole.kept.loadings_sum, resumed.kept.loadings_sum, atol=1e-8)
         assert whole.n_factors_trace == resumed.n_factors_trace
     other = MarkovChain(StandardisedFeatures(features.values + 1e-9), plan)
-    with pytest.raises(InvalidParameter, match="Use a new checkpoint folder"):
+    with pytest.raises(Failed, match="Use a new checkpoint folder"):
         load_chain(other, tmp_path / "chain.npz")
     assert b"pickle" not in (tmp_path / "chain.npz").read_bytes()
 
@@ -281,7 +282,7 @@ def test_infinite_values_and_unfitted_models_are_refused(data) -> None:
     X[0, 0] = np.inf
     with pytest.raises(InvalidParameter, match="must be finite"):
         model().fit(X)
-    with pytest.raises(InvalidParameter, match="Call fit"):
+    with pytest.raises(NotFitted, match="Call fit"):
         model().transform(X)
 
 

@@ -22,7 +22,7 @@ import pytest
 from dpcape import Federation, in_process, rows
 from dpcape.analyses.registry import ANY_PACKAGE
 from dpcape.core.enclosed import IN_THIS_PROCESS, Enclosed, RecordByRecord, Sampled
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed
 from dpcape.core.noise import Replay
 from dpcape.core.secure_sum.identity import Identity
 from dpcape.core.totals import released_total
@@ -239,7 +239,7 @@ def test_one_bad_record_costs_itself_alone_record_by_record(workers: Workers) ->
 
 
 def test_what_an_analysis_says_of_itself_is_data(workers: Workers, installed: Path) -> None:
-    with pytest.raises(InvalidParameter, match="no_such"):
+    with pytest.raises(Failed, match="no_such"):
         workers.analysis("no_such", PACKAGE)
     about = workers.analysis("tanh_means", PACKAGE)
     assert (about.optional, about.required, about.kinds) == (["shift"], [], ["rows"])
