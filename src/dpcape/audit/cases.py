@@ -162,8 +162,7 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
 
 def _case(analysis: Analysis, case: AuditCase) -> Case:
     def make(epsilon: float, delta: float) -> Estimator:
-        made: Estimator = analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
-        return made
+        return analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
 
     return Case(case.name, make, _MAKERS[case.records], case.n_numbers)
 

@@ -28,12 +28,7 @@ from dpcape.postprocessing.adjusted_contrasts import (
     residualiser_of,
     slopes_of,
 )
-from dpcape.postprocessing.ratio_intervals import (
-    of_deviation,
-    of_divisor,
-    of_inverse_deviation,
-    ratio_interval,
-)
+from dpcape.postprocessing.ratio_intervals import of_deviation, of_divisor, of_inverse_deviation, ratio_interval
 from dpcape.postprocessing.verdicts import LEVEL, of_discoveries
 from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.adjusted_products import DesignMeans, DesignMoments, ProductMeans, ResidualProducts

@@ -77,13 +77,7 @@ def fewer(points: FloatArray, weights: FloatArray, n_clusters: int, random_state
 
 
 def last_centres(
-    space: ClusterSpace,
-    centres: FloatArray,
-    means: ClusterMeans,
-    empty: BoolArray,
-    *,
-    before: float,
-    scale: float,
+    space: ClusterSpace, centres: FloatArray, means: ClusterMeans, empty: BoolArray, *, before: float, scale: float
 ) -> FloatArray:
     """Return centres in all columns from those in few coordinates and a last round in all columns.
 
@@ -114,13 +108,11 @@ def last_centres(
     trust = 1.0 if before == 0 else before**2 / (before**2 + scale**2)
     inside = np.where(empty[:, np.newaxis], centres, trust * inside + (1 - trust) * centres)
     kept = np.where(empty, 0.0, kept)
-    placed: FloatArray = space.centre + inside @ space.projection.T + kept[:, np.newaxis] * across
-    return placed
+    return space.centre + inside @ space.projection.T + kept[:, np.newaxis] * across
 
 
 def _centres_of(
     points: FloatArray, weights: FloatArray, n_clusters: int, random_state: int | None, *, n_init: int
 ) -> FloatArray:
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state).fit(points, sample_weight=weights)
-    found: FloatArray = np.asarray(model.cluster_centers_, dtype=np.float64)
-    return found
+    return np.asarray(model.cluster_centers_, dtype=np.float64)

@@ -287,12 +287,7 @@ class GeneralizedLinearModel(Regression):
                 None if figures is None else figures[with_intercept] for figures in (found.low, found.high, found.noise)
             )
             part = replace(
-                found,
-                values=found.values[places],
-                shrunken=found.shrunken[places],
-                low=low,
-                high=high,
-                noise=noise,
+                found, values=found.values[places], shrunken=found.shrunken[places], low=low, high=high, noise=noise
             )
             self._set_coefficients(part, 1.0, b)
             names = ["coef_", "intercept_", "shrunken_coef_", "shrunken_intercept_"]

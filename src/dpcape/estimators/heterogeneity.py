@@ -20,13 +20,7 @@ from dpcape.estimators.site_release import BY_SITE, OfSites
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.adjusted_contrasts import normal_quantile
-from dpcape.postprocessing.random_effects import (
-    RandomEffects,
-    SiteValues,
-    random_effects,
-    reach_of_rows,
-    site_values,
-)
+from dpcape.postprocessing.random_effects import RandomEffects, SiteValues, random_effects, reach_of_rows, site_values
 from dpcape.postprocessing.site_effects import pooled_columns
 from dpcape.postprocessing.verdicts import of_between_sites
 from dpcape.results import SHOWN, Estimates, Result, Section

@@ -220,8 +220,7 @@ class JointICA(ScoringEstimator):
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""
         require_fitted(self)
-        result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
-        return result
+        return self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""

@@ -102,8 +102,7 @@ class Reduction:
     @property
     def white(self) -> FloatArray:
         """The projection onto whitened dimensions."""
-        product: FloatArray = self.projection @ self.whitener.T
-        return product
+        return self.projection @ self.whitener.T
 
 
 def reduce_records(
@@ -147,8 +146,7 @@ def _reduce_in_basis(facts: PublicFacts, private: Allowance, basis: Basis, n_com
 
 def _roots(values: FloatArray, noise: float) -> FloatArray:
     """Return the lengths of directions by released eigenvalues: the next release then has equal noise in all."""
-    roots: FloatArray = np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
-    return roots
+    return np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
 
 
 def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) -> FloatArray:
@@ -268,23 +266,13 @@ def infomax_records(
 
 
 def infomax_subjects(
-    facts: PublicFacts,
-    private: Allowance,
-    reduction: Reduction,
-    state: Infomax,
-    tolerance: float,
-    n_timepoints: int,
+    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float, n_timepoints: int
 ) -> FloatArray:
     """Run infomax at the subject unit; stopping early does not reduce the charge."""
     clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
         asked = subject_infomax(
-            facts,
-            reduction.projection,
-            reduction.whitener,
-            unmixing=state.unmixing,
-            bias=state.bias,
-            clip=clip,
+            facts, reduction.projection, reduction.whitener, unmixing=state.unmixing, bias=state.bias, clip=clip
         )
         if state.done == 0:
             _warn_of_noisy_rounds(private, asked, state.n_iter, private.releases[-1].n_records)

@@ -27,12 +27,7 @@ from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.results import Estimates, Result, Section
-from dpcape.statistics.clusters import (
-    ClusterMeans,
-    nearest,
-    recentred_cluster_sums,
-    reduced_cluster_sums,
-)
+from dpcape.statistics.clusters import ClusterMeans, nearest, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
@@ -331,13 +326,11 @@ class _Frame:
 
     def standardised(self, rows: FloatArray) -> FloatArray:
         """Return rows as they are read, not clipped."""
-        read: FloatArray = (rows - self.centre) / self.scale
-        return read
+        return (rows - self.centre) / self.scale
 
     def in_units_of_records(self, rows: FloatArray) -> FloatArray:
         """Return rows in the units of the records."""
-        found: FloatArray = self.centre + rows * self.scale
-        return found
+        return self.centre + rows * self.scale
 
 
 def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:
@@ -350,8 +343,7 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draw
     while len(chosen) < n_points:
         chosen.append(int(np.argmax(distances)))
         distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
-    points: FloatArray = candidates[chosen]
-    return points
+    return candidates[chosen]
 
 
 def centre_errors(means: ClusterMeans, *, scale: float, length: float) -> FloatArray:
@@ -374,8 +366,7 @@ def centre_errors(means: ClusterMeans, *, scale: float, length: float) -> FloatA
     level = _ERROR / n_clusters / 2
     reach = math.sqrt(float(chdtri(n_features, level))) + float(ndtri(1 - level / 2))
     empty = means.shares <= _EMPTY_LEVEL * scale / length
-    errors: FloatArray = np.where(empty, np.inf, scale * reach / np.where(empty, 1.0, means.shares))
-    return errors
+    return np.where(empty, np.inf, scale * reach / np.where(empty, 1.0, means.shares))
 
 
 def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:

@@ -300,8 +300,7 @@ def _spread(found: _Found, variance: FloatArray, reach: FloatArray, *, record_sh
     noise = found.scale**2 + (found.mean * found.share_scale) ** 2 + (reach * found.clipped_scale) ** 2
     # The clipped part of a row lies between 0 and the largest part, so its variance is at most their product.
     wander = math.sqrt((max(found.clipped, 0.0) + found.clipped_scale) * most)
-    spread: FloatArray = np.sqrt(noise + (np.sqrt(variance) + reach * wander) ** 2 * record_share)
-    return spread
+    return np.sqrt(noise + (np.sqrt(variance) + reach * wander) ** 2 * record_share)
 
 
 def _verdicts(facts: PublicFacts, half: FloatArray, half_range: FloatArray, clipped: FloatArray) -> list[Verdict]:

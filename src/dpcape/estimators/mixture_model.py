@@ -134,14 +134,7 @@ class MixtureModel(ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = MIXTURE_MODEL
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "means_",
-        "weights_",
-        "strengths_",
-        "noise_level_",
-        "eigenvalues_",
-        "design_",
-    )
+    _fitted: ClassVar[tuple[str, ...]] = ("means_", "weights_", "strengths_", "noise_level_", "eigenvalues_", "design_")
 
     means_: FloatArray
     weights_: FloatArray
@@ -261,8 +254,7 @@ class MixtureModel(ScoringEstimator):
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the probability of each component given each row, (rows, n_components)."""
         joint = self._log_joint(X)
-        responsibilities: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return responsibilities
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the most probable component of each row."""

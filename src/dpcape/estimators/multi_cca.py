@@ -24,13 +24,7 @@ from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.postprocessing.eigen import view_spectra
-from dpcape.postprocessing.maxvar import (
-    level_of,
-    shared_components,
-    shared_p_values,
-    unrelated_views,
-    whitened_crosses,
-)
+from dpcape.postprocessing.maxvar import level_of, shared_components, shared_p_values, unrelated_views, whitened_crosses
 from dpcape.postprocessing.verdicts import LEVEL, numbered, of_tests
 from dpcape.results import SHOWN, Estimates, Result, Section
 from dpcape.statistics.scaling import views_of
@@ -184,8 +178,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
     def weights_of(self, view: int) -> FloatArray:
         """Return the directions in one view, (its columns, n_components); views count from 0."""
         require_fitted(self)
-        weights: FloatArray = self.weights_[self._places[view]]
-        return weights
+        return self.weights_[self._places[view]]
 
     @property
     def _places(self) -> list[slice[int, int, None]]:

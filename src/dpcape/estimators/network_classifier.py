@@ -241,15 +241,13 @@ class NetworkClassifier(FederatedEstimator):
         active = rows * self.input_scale_
         for layer in hidden:
             active = np.maximum(active @ layer[:, :-1].T + layer[:, -1], 0.0)
-        outputs: FloatArray = active @ output[:, :-1].T + output[:, -1]
-        return outputs
+        return active @ output[:, :-1].T + output[:, -1]
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
         outputs = self.decision_function(X)
         if outputs.shape[1] > 1:
-            probabilities: FloatArray = softmax(outputs, axis=1)
-            return probabilities
+            return softmax(outputs, axis=1)
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
 

@@ -304,8 +304,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
             Site that the rows are from, whose mean is subtracted instead of that of all; only with ``adjust``.
         """
         rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
-        scores: FloatArray = (rows - self._centre_of(site, self.mean_)) @ self.components_.T
-        return scores
+        return (rows - self._centre_of(site, self.mean_)) @ self.components_.T
 
     @property
     def original_components_(self) -> FloatArray:
@@ -328,8 +327,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
                 f"shape {given.shape}",
                 "Pass what transform returns.",
             )
-        rows: FloatArray = given @ self.components_ + self.mean_
-        return rows
+        return given @ self.components_ + self.mean_
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the components."""

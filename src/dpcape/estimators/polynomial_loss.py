@@ -109,8 +109,7 @@ class PolynomialLoss(FederatedEstimator):
 
     def predictor(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor x.w of new rows, prepared as the sites prepare theirs."""
-        scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
-        return scores
+        return self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
 
     def _result(self) -> Result:
         values, units, names = self.coef_, self.units_, self._names(len(self.coef_))
@@ -156,8 +155,7 @@ def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, 
     free = min(found, key=lambda point: height(point)[0])
     if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
         return np.zeros(polynomial.width)
-    result: FloatArray = radius * free / math.sqrt(1 + float(free @ free))
-    return result
+    return radius * free / math.sqrt(1 + float(free @ free))
 
 
 def _margin(w: FloatArray, margins: Sequence[float]) -> tuple[float, FloatArray]:

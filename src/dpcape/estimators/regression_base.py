@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 # Share of records that should be within the radius: the others are weighted down.
 _QUANTILE = 0.8
-_INTERVALS = (
-    "interval_",
-    "intercept_interval_",
-    "original_interval_",
-    "coef_noise_scale_",
-    "intercept_noise_scale_",
-)
+_INTERVALS = ("interval_", "intercept_interval_", "original_interval_", "coef_noise_scale_", "intercept_noise_scale_")
 RARE = "errors of rare rows, such as those of a level of 1%, are at most about twice as large as others"
 """What the released spread of residuals is clipped to; with private scaling rows are compared in their own units."""
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
@@ -106,8 +100,7 @@ class Regression(FederatedEstimator):
 
     def _predicted(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor of new rows, by shrunken coefficients: a model for inference has others too."""
-        predicted: FloatArray = self._prepared(X) @ self.shrunken_coef_.T + self.shrunken_intercept_
-        return predicted
+        return self._prepared(X) @ self.shrunken_coef_.T + self.shrunken_intercept_
 
     def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:
         """Scale the records if that is asked for, and return what solvers need."""

@@ -14,12 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import (
-    AVERAGED,
-    LOGISTIC_UNITS,
-    logistic_unit,
-    residual_unit,
-)
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNITS, logistic_unit, residual_unit
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.statistic import PublicValue
 from dpcape.estimators.estimator import effective_share

@@ -171,5 +171,4 @@ def drawn_counts(column: PublicColumn, held: CellCounts) -> FloatArray:
     """Return counts that are not negative."""
     present = held.present.counts
     shown = np.maximum(present, 0.0) if column.kind == CATEGORY else shown_counts(present)
-    drawn: FloatArray = np.append(shown, max(float(held.counts[-1]), 0.0))
-    return drawn
+    return np.append(shown, max(float(held.counts[-1]), 0.0))

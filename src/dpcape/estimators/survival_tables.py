@@ -20,8 +20,7 @@ _NOT_REACHED = "not reached"
 def shown_times(model: KaplanMeier) -> IntArray:
     """Return the positions of at most nine times, the first and the last among them."""
     last = len(model.times_) - 1
-    found: IntArray = np.unique(np.round(np.linspace(0, last, min(_SHOWN, last) + 1)).astype(np.intp))
-    return found
+    return np.unique(np.round(np.linspace(0, last, min(_SHOWN, last) + 1)).astype(np.intp))
 
 
 def drawn_groups(model: KaplanMeier) -> list[int]:

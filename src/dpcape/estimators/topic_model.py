@@ -238,8 +238,7 @@ class TopicModel(ScoringEstimator):
     def transform(self, counts: WordCounts) -> FloatArray:
         """Return the probability of each topic given each document, (documents, n_components)."""
         joint = self._log_joint(self._checked_counts(counts))
-        posteriors: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return posteriors
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
     def predict(self, counts: WordCounts) -> NDArray[np.intp]:
         """Return the most probable topic of each document."""

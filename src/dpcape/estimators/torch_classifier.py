@@ -151,8 +151,7 @@ class TorchClassifier(FederatedEstimator):
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
-        probabilities: FloatArray = softmax(self.decision_function(X), axis=1)
-        return probabilities
+        return softmax(self.decision_function(X), axis=1)
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""

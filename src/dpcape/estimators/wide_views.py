@@ -131,12 +131,7 @@ class WideViews:
 
 
 def released_views(
-    federation: Federation,
-    private: Allowance,
-    basis: SideBySide,
-    scaling: Scaling,
-    *,
-    center: bool,
+    federation: Federation, private: Allowance, basis: SideBySide, scaling: Scaling, *, center: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Release the moments of views in their public bases; return mean, second moment and energies left out.
 
@@ -163,12 +158,7 @@ def released_views(
 
 
 def reduced_views(
-    basis: SideBySide,
-    scaling: Scaling,
-    moment: FloatArray,
-    energies: FloatArray,
-    noise: MomentNoise,
-    least: int,
+    basis: SideBySide, scaling: Scaling, moment: FloatArray, energies: FloatArray, noise: MomentNoise, least: int
 ) -> WideViews:
     """Return views along the directions that noise does not hide.
 

@@ -118,13 +118,7 @@ def run_chains(
                 its_plan = replace(its_plan, n_factors=chains[0].state.n_factors, adaptive=False)
             chains.append(
                 _run_one(
-                    features,
-                    its_plan,
-                    number,
-                    kernel=kernel,
-                    folder=checkpoint,
-                    every=checkpoint_every,
-                    bar=shown,
+                    features, its_plan, number, kernel=kernel, folder=checkpoint, every=checkpoint_every, bar=shown
                 )
             )
     posterior = combine(chains)

@@ -23,10 +23,7 @@ INK, BLUE, ORANGE = "#000000", COLOURS[0], COLOURS[1]
 
 
 def _bars(
-    axes: Axes,
-    report: RiskReport,
-    groups: list[tuple[str, list[Measured | None], str]],
-    line: float = math.inf,
+    axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]], line: float = math.inf
 ) -> None:
     """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each.
 
@@ -121,11 +118,7 @@ def _pictures(report: RiskReport) -> list[dict[str, str]]:
     last = report.leaks[-1]
     rows: list[tuple[str, Callable[[RiskReport], Figure], str]] = [
         ("Rebuilding other people's features", reconstruction_picture, _reconstruction_words(report, last)),
-        (
-            "Finding a person among the released rows",
-            identification_picture,
-            _identification_words(report, last),
-        ),
+        ("Finding a person among the released rows", identification_picture, _identification_words(report, last)),
     ]
     measured = [(leak, leak.membership_all) for leak in report.leaks if leak.membership_all is not None]
     if measured:

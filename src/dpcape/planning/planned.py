@@ -137,13 +137,7 @@ def planned_releases(
         check_size(release.statistic, int(release.extent.released_size))
         instead = others[0].statistic if others else ""
         found.append(
-            PlannedRelease(
-                _statistic(release, shape),
-                release.share,
-                int(release.times),
-                str(release.known),
-                instead,
-            )
+            PlannedRelease(_statistic(release, shape), release.share, int(release.times), str(release.known), instead)
         )
     return tuple(found)
 

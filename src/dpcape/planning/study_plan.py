@@ -189,12 +189,7 @@ def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
 
 
 def plan_study(
-    *,
-    releases: Sequence[PlannedRelease],
-    sizes: Mapping[str, int],
-    protocol: Protocol,
-    epsilon: float,
-    delta: float,
+    *, releases: Sequence[PlannedRelease], sizes: Mapping[str, int], protocol: Protocol, epsilon: float, delta: float
 ) -> StudyNumbers:
     """Return scales, mu and guarantee of a study of these releases.
 
@@ -295,13 +290,7 @@ def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
 
 
 def account(
-    *,
-    protocol: Protocol,
-    n_sites: int,
-    sensitivity: float,
-    own_scale: float,
-    shared_scale: float,
-    delta: float,
+    *, protocol: Protocol, n_sites: int, sensitivity: float, own_scale: float, shared_scale: float, delta: float
 ) -> AccountedScales:
     """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):

@@ -71,8 +71,7 @@ def whitened_noise(views: Sequence[SeenView], scale: float, n_components: int) -
 
 def _floored_shares(spectrum: FloatArray, scale: float) -> FloatArray:
     """Return the squared factors with which directions are whitened."""
-    shares: FloatArray = 1 / np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
-    return shares
+    return 1 / np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
 
 
 def _shares_seen(spectrum: FloatArray, scale: float, n_components: int) -> FloatArray:

@@ -14,13 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpcape.core.arrays import FloatArray
-from dpcape.statistics.adjusted_products import (
-    CONTRAST,
-    DesignMeans,
-    MomentWeights,
-    ProductMeans,
-    length_of_outcomes,
-)
+from dpcape.statistics.adjusted_products import CONTRAST, DesignMeans, MomentWeights, ProductMeans, length_of_outcomes
 
 # Where noise is small against sampling, rows are shortened less: up to this ratio, and this many standard deviations.
 _QUIET, _LONGEST = 0.3, 4.0
@@ -331,12 +325,7 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     if contrast < _CLEAR * contrast_error or contrast <= 0:
         nothing = np.zeros(len(products))
         return Slopes(
-            nothing,
-            nothing + math.inf,
-            nothing + 1.0,
-            noise_part=1.0,
-            noise=nothing + math.nan,
-            relative=math.inf,
+            nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0, noise=nothing + math.nan, relative=math.inf
         )
     slope = products / contrast
     se = np.sqrt(variance + (slope * contrast_error) ** 2) / contrast

@@ -299,14 +299,7 @@ def _largest_eigenvalues(
 
 
 def _bounded_draws(
-    size: int,
-    scale: float,
-    noise: MomentNoise,
-    directions: FloatArray,
-    *,
-    centred: bool,
-    sign: float,
-    tails: float,
+    size: int, scale: float, noise: MomentNoise, directions: FloatArray, *, centred: bool, sign: float, tails: float
 ) -> FloatArray:
     """Return upper bounds on the same draws: the largest eigenvalues of each part of the error, added."""
     count = n_draws(size**2)

@@ -146,10 +146,9 @@ def _between(factors: FloatArray, values: FloatArray) -> FloatArray:
     at = np.clip(np.searchsorted(ends, inside, side="right") - 1, 0, len(ends) - 2)
     lines = np.arange(len(values))
     low, high = values[lines, at], values[lines, at + 1]
-    found: FloatArray = np.where(
+    return np.where(
         inside == ends[-1], values[:, -1], (high - low) / (ends[at + 1] - ends[at]) * (inside - ends[at]) + low
     )
-    return found
 
 
 def _figures(rate: float) -> FloatArray:

@@ -75,8 +75,7 @@ class NormalEquations:
         """Return the ridge coefficients for a penalty; directions that noise made negative count as zero."""
         values, vectors = self.spectrum
         floor = max(penalty, 1e-12 * float(np.abs(values).max(initial=0.0)), 1e-300)
-        found: FloatArray = vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + floor))
-        return found
+        return vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + floor))
 
     @cached_property
     def residual(self) -> float:

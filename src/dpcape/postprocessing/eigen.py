@@ -108,16 +108,14 @@ class Spectrum:
     @property
     def whitener(self) -> FloatArray:
         """Factor of each direction when it is whitened."""
-        factors: FloatArray = 1 / np.sqrt(np.maximum(self.values, self.floor))
-        return factors
+        return 1 / np.sqrt(np.maximum(self.values, self.floor))
 
     @property
     def spread(self) -> FloatArray:
         """Largest standard deviation that a whitened direction may have in the sample."""
         # An eigenvalue that noise made small may be as large as the average.
         likely = np.maximum(self.values, max(float(self.values.mean()), 0.0))
-        spread: FloatArray = np.sqrt(np.minimum(1.0, likely * self.whitener**2))
-        return spread
+        return np.sqrt(np.minimum(1.0, likely * self.whitener**2))
 
 
 class PlainSpectrum(Spectrum):
@@ -137,8 +135,7 @@ class PlainSpectrum(Spectrum):
     def spread(self) -> FloatArray:
         """Largest standard deviation that a direction may have in the sample."""
         # An eigenvalue that noise made small may be as large as the average.
-        spread: FloatArray = np.sqrt(np.maximum(self.values, max(float(self.values.mean()), 0.0)))
-        return spread
+        return np.sqrt(np.maximum(self.values, max(float(self.values.mean()), 0.0)))
 
 
 def spectra_of(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[Spectrum, Spectrum]:
@@ -167,8 +164,7 @@ def whitened_cross(moment: FloatArray, spectra: tuple[Spectrum, Spectrum]) -> Fl
     """Return the cross moment of two views, whitened, in the eigenbases of the views."""
     first, second = spectra
     cross = first.vectors.T @ moment[: first.size, first.size :] @ second.vectors
-    whitened: FloatArray = first.whitener[:, np.newaxis] * cross * second.whitener
-    return whitened
+    return first.whitener[:, np.newaxis] * cross * second.whitener
 
 
 def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:

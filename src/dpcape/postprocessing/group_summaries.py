@@ -299,8 +299,7 @@ def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     def holds(*inequalities: _Combination) -> BoolArray:
         z = -float(ndtri((1 - level.confidence) / 4))
         kept = [entry.value(sums) >= -z * entry.deviation(sums, covariance) for entry in inequalities]
-        found: BoolArray = np.logical_and.reduce(kept)
-        return found
+        return np.logical_and.reduce(kept)
 
     bins = np.arange(1, n_bins + 1)
     one, whole = np.ones(n_bins), np.full(n_bins, n_bins + 1)
@@ -312,8 +311,7 @@ def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     one, whole = np.ones(len(x)), np.full(len(x), n_bins + 1)
     above = _Combination((whole, places + 1, places), (x * q, 1 - x, -one))
     below = _Combination((places, places - 1, whole), (one, -x, -(1 - x) * q))
-    points: FloatArray = (places - 1 + x)[holds(above, below)]
-    return points
+    return (places - 1 + x)[holds(above, below)]
 
 
 @dataclass(frozen=True)
@@ -337,8 +335,7 @@ class _Combination:
         sampled = np.maximum(squares - self.value(sums) ** 2 / max(float(sums[-1]), 1.0), 0.0)
         # Where noise hides the variance, use one standard deviation of a count plus one record.
         hidden = 1.0 + math.sqrt(max(float(np.diagonal(covariance).max()), 0.0))
-        total: FloatArray = np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
-        return total
+        return np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
 
     def _squared(self, product: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
         terms = list(zip(self.weights, self.places, strict=True))
@@ -354,8 +351,7 @@ def shown_counts(present: FloatArray) -> FloatArray:
     """Return counts to be drawn: not negative, from cumulative counts that do not fall."""
     size = max(float(present.sum()), 0.0)
     cumulative = np.clip(isotonic_regression(np.cumsum(present)).x, 0.0, size)
-    counts: FloatArray = np.diff(cumulative, prepend=0.0)
-    return counts
+    return np.diff(cumulative, prepend=0.0)
 
 
 def _smooth_quantile(counts: FloatArray, q: float) -> float:

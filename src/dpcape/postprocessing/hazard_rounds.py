@@ -76,15 +76,13 @@ class Round:
     def usual(self) -> FloatArray:
         """Square roots of the expected diagonal of the curvature."""
         along = float(np.sqrt((self.baseline.trend**2).mean()))
-        found: FloatArray = math.sqrt(self.baseline.rate) * np.append([1.0, max(along, 0.3)], self.spread)
-        return found
+        return math.sqrt(self.baseline.rate) * np.append([1.0, max(along, 0.3)], self.spread)
 
     @property
     def curvature(self) -> FloatArray:
         """Curvature, over its expected diagonal."""
         usual = self.usual
-        found: FloatArray = self.limit * self.means.curvature / np.outer(usual, usual)
-        return found
+        return self.limit * self.means.curvature / np.outer(usual, usual)
 
     @property
     def reach(self) -> float:
@@ -150,8 +148,7 @@ class Round:
     def chance_of(self, *, last: bool = False) -> FloatArray:
         """Return the covariance of a step by noise and sampling of the scores alone."""
         inverse = self.inverse(last=last)
-        found: FloatArray = inverse @ np.add(*self._errors()) @ inverse
-        return found
+        return inverse @ np.add(*self._errors()) @ inverse
 
     def covariance(self, step: FloatArray, further: float = _FURTHER) -> tuple[FloatArray, FloatArray]:
         """Return the covariance of the parameters after the last step, and the part that is noise; else infinite.

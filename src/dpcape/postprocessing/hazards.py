@@ -158,8 +158,7 @@ def _centred(shape: FloatArray, weights: FloatArray) -> FloatArray:
     """Return a shape around its weighted mean, from -1 to 1."""
     centred = shape - float(shape @ weights)
     largest = float(np.abs(centred).max())
-    found: FloatArray = centred / largest if largest > 1e-12 else np.zeros(len(shape))
-    return found
+    return centred / largest if largest > 1e-12 else np.zeros(len(shape))
 
 
 def _hazards_of_those_left(hazard: FloatArray, spread: float) -> tuple[FloatArray, FloatArray]:

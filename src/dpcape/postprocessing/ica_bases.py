@@ -46,8 +46,7 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
             f"shape {mask.shape} and {int(mask.sum())} voxels",
             "Use fewer cosines or another mask.",
         )
-    orthonormal: FloatArray = np.linalg.qr(full[mask.ravel()])[0]
-    return orthonormal
+    return np.linalg.qr(full[mask.ravel()])[0]
 
 
 def _cosines(side: int, few: int) -> FloatArray:

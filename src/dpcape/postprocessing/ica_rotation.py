@@ -138,8 +138,7 @@ def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatA
 
     def explained(angles: FloatArray) -> FloatArray:
         d_p, d_q = _turned(entries, angles)
-        result: FloatArray = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
-        return result
+        return d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
 
     angles: FloatArray = _GRID[np.argmax(explained(_GRID), axis=-1)]
     for step in (_GRID[1] - _GRID[0]) * np.array([1.0, 1 / 16, 1 / 256]):

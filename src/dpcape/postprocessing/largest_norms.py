@@ -84,8 +84,7 @@ def operator_norms(matrices: AnyArray) -> FloatArray:
 def _products(matrices: AnyArray) -> AnyArray:
     """Return M M' of each matrix, or M' M where that is smaller."""
     turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
-    products: AnyArray = turned @ turned.swapaxes(1, 2)
-    return products
+    return turned @ turned.swapaxes(1, 2)
 
 
 def _largest_eigenvalue(product: AnyArray) -> float:

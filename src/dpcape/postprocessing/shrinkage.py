@@ -121,8 +121,7 @@ def _hidden_variance(heights: FloatArray, cleaned: FloatArray, *, scale: float, 
     # Noise on the moment acts through the coefficients, whose squared norm is about D times their variance.
     noise = cross_scale**2 + 0.5 * scale**2 * cleaned.size * likely
     _, likely = _prior_variance(heights, curvature, math.sqrt(noise))
-    hidden: FloatArray = likely * noise / (likely * curvature**2 + noise)
-    return hidden
+    return likely * noise / (likely * curvature**2 + noise)
 
 
 def _prior_variance(heights: FloatArray, curvature: FloatArray, cross_scale: float) -> tuple[float, float]:

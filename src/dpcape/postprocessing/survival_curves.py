@@ -196,8 +196,7 @@ def _ends(estimate: FloatArray, records: FloatArray, noise: FloatArray, level: L
 
 
 def _spreads(held: CellCounts, functions: FloatArray) -> FloatArray:
-    spreads: FloatArray = np.sqrt(np.maximum(_variances(held, functions), 0.0))
-    return spreads
+    return np.sqrt(np.maximum(_variances(held, functions), 0.0))
 
 
 def _variances(held: CellCounts, functions: FloatArray) -> FloatArray:
@@ -219,8 +218,7 @@ def _n_known(held: CellCounts, at: _Bins, spreads: FloatArray) -> int:
 
 def _falling(values: FloatArray) -> FloatArray:
     """Return the nearest shares that do not rise."""
-    found: FloatArray = isotonic_regression(np.clip(values, 0.0, 1.0), increasing=False).x
-    return found
+    return isotonic_regression(np.clip(values, 0.0, 1.0), increasing=False).x
 
 
 def median_of(curve: Curve, times: FloatArray) -> tuple[float, tuple[float, float]]:

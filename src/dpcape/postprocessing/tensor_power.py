@@ -130,8 +130,7 @@ def contract(tensor: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return T(I, v, v) for all columns v at once."""
     n, n_vectors = vectors.shape
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(n * n, n_vectors)
-    result: FloatArray = tensor.reshape(n, n * n) @ pairs
-    return result
+    return tensor.reshape(n, n * n) @ pairs
 
 
 def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray:
@@ -140,8 +139,7 @@ def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray
     for _ in range(n_iter):
         vectors = _normalised(contract(tensor, vectors))
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
-    best: FloatArray = vectors[:, int(np.argmax(values))]
-    return best
+    return vectors[:, int(np.argmax(values))]
 
 
 def _normalised(vectors: FloatArray) -> FloatArray:

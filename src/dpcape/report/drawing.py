@@ -9,19 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpcape.charts import (
-    DRAWN,
-    Bars,
-    Chart,
-    Curves,
-    Forest,
-    Matrix,
-    Offsets,
-    Scree,
-    SiteForest,
-    Topics,
-    Weights,
-)
+from dpcape.charts import DRAWN, Bars, Chart, Curves, Forest, Matrix, Offsets, Scree, SiteForest, Topics, Weights
 from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import correlation_map, loadings, top_words
