@@ -13,7 +13,7 @@ import numpy as np
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
 from dpcape.charts import Forest, drawable
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.fitted import require_fitted
@@ -51,23 +51,7 @@ class AdjustedContrasts(FederatedEstimator):
     """What :class:`GroupContrast` and :class:`MassUnivariate` share."""
 
     _builder: ClassVar[str] = "table(data, columns={...})"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "outcomes_",
-        "effect_",
-        "effect_interval_",
-        "d_",
-        "d_interval_",
-        "standard_errors_",
-        "p_values_",
-        "adjusted_p_values_",
-        "sd_",
-        "contrast_",
-        "n_complete_",
-        "noise_part_",
-        "farthest_",
-        "effect_noise_scale_",
-        "d_noise_scale_",
-    )
+    _takes_weights = False
     outcomes_: AnyArray
     effect_: FloatArray
     effect_interval_: FloatArray
@@ -77,12 +61,12 @@ class AdjustedContrasts(FederatedEstimator):
     p_values_: FloatArray
     adjusted_p_values_: FloatArray
     sd_: FloatArray
-    effect_noise_scale_: FloatArray
-    d_noise_scale_: FloatArray
     contrast_: str
     n_complete_: float
     noise_part_: float
     farthest_: float
+    effect_noise_scale_: FloatArray
+    d_noise_scale_: FloatArray
     contrast: str
     outcomes: str | Sequence[str] | None
     covariates: str | Sequence[str] | None
@@ -90,22 +74,9 @@ class AdjustedContrasts(FederatedEstimator):
     assumed_effect: float
     confidence: float
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                f"be left out for {type(self).__name__}, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
-        return super()._shares(federation)
-
-    def _columns(self, facts: PublicFacts) -> ContrastColumns:
-        return contrast_columns(facts, self.contrast, self.outcomes, self.covariates, self.site)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
-        chosen = self._columns(facts)
+        chosen = contrast_columns(facts, self.contrast, self.outcomes, self.covariates, self.site)
         if self.site is None and len(federation.sites) > 1:
             warnings.warn(
                 f"{type(self).__name__}: without site=, differences between sites count as differences of the "
@@ -199,7 +170,9 @@ class AdjustedContrasts(FederatedEstimator):
         self.p_values_, self.adjusted_p_values_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges
         self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)
-        self.contrast_ = _in_words(contrast)
+        self.contrast_ = f"slope on {contrast.name}"
+        if is_binary:
+            self.contrast_ = f"{contrast.name}: {contrast.levels[1]} minus {contrast.levels[0]}"
         self.n_complete_, self.noise_part_ = fitted.n_complete, slopes.noise_part
         self.farthest_ = fitted.length / math.sqrt(len(outcomes))
         names = [f"difference in {column.name}" for column in outcomes]
@@ -260,10 +233,10 @@ class AdjustedContrasts(FederatedEstimator):
 
     def _table(self) -> Table:
         """Return one row per outcome; of many, those of the smallest p-values, in the order of the columns."""
-        places = np.arange(len(self.outcomes_))
+        positions = np.arange(len(self.outcomes_))
         cut = ""
-        if len(places) > SHOWN:
-            places = np.sort(np.argsort(self.p_values_, kind="stable")[:SHOWN])
+        if len(positions) > SHOWN:
+            positions = np.sort(np.argsort(self.p_values_, kind="stable")[:SHOWN])
             cut = f"The {SHOWN} of {len(self.outcomes_)} outcomes with the smallest p-values; results.csv has all."
         rows = [
             [
@@ -274,7 +247,7 @@ class AdjustedContrasts(FederatedEstimator):
                 short(float(self.p_values_[at]), 2),
                 short(float(self.adjusted_p_values_[at]), 2),
             ]
-            for at in places
+            for at in positions
         ]
         return Table(["outcome", "difference", "d", f"{100 * self.confidence:g}% interval of d", "p", "q"], rows, cut)
 
@@ -320,9 +293,3 @@ def _of_long_tails(fitted: Residualiser, *, is_binary: bool) -> float:
         return 0.0
     v = fitted.contrast_sd**2 / 4
     return math.sqrt(max(_KURTOSIS_PART - (1 - 3 * v) / v, 0.0) / fitted.n_complete)
-
-
-def _in_words(contrast: PublicColumn) -> str:
-    if contrast.kind == CATEGORY:
-        return f"{contrast.name}: {contrast.levels[1]} minus {contrast.levels[0]}"
-    return f"slope on {contrast.name}"

@@ -98,17 +98,17 @@ def last_centres(
         Noise of the round before the last, and of the last.
     """
     shares = np.where(empty, 1.0, means.shares)[:, np.newaxis]
-    found = means.sums / shares
-    inside = found @ space.projection
-    across = found - inside @ space.projection.T
+    cluster_means = means.sums / shares
+    inside = cluster_means @ space.projection
+    across = cluster_means - inside @ space.projection.T
     n_across = across.shape[1] - inside.shape[1]
     noise = (scale / shares[:, 0]) ** 2 * n_across
     lengths = np.sum(across**2, axis=1)
-    kept = np.maximum(0.0, 1 - noise / np.maximum(lengths, 1e-300))
+    shrinkage = np.maximum(0.0, 1 - noise / np.maximum(lengths, 1e-300))
     trust = 1.0 if before == 0 else before**2 / (before**2 + scale**2)
     inside = np.where(empty[:, np.newaxis], centres, trust * inside + (1 - trust) * centres)
-    kept = np.where(empty, 0.0, kept)
-    return space.centre + inside @ space.projection.T + kept[:, np.newaxis] * across
+    shrinkage = np.where(empty, 0.0, shrinkage)
+    return space.centre + inside @ space.projection.T + shrinkage[:, np.newaxis] * across
 
 
 def _centres_of(

@@ -185,8 +185,8 @@ def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inn
     }
     maps = private.mean(build("residual_maps", facts, public)) * (length * reach)
     scale = private.releases[-1].scale / private.counted.divisor * (length * reach)
-    left = shrunk_maps(off_basis(seen.basis, maps.T, n_kept), scale, seen.basis.inside)
-    beyond: FloatArray = left.T / spread
+    residual = shrunk_maps(off_basis(seen.basis, maps.T, n_kept), scale, seen.basis.inside)
+    beyond: FloatArray = residual.T / spread
     return beyond
 
 
@@ -242,48 +242,36 @@ def rotate_subjects(
         return rotation, clear
     widths = first_widths(tensor_values(tensor, rotation), scale)
     for _ in range(N_POLISH_ROUNDS):
-        asked = subject_polish(facts, reduction.projection, reduction.whitener, rotation=rotation)
-        scores, slopes = private.mean(asked)
+        statistic = subject_polish(facts, reduction.projection, reduction.whitener, rotation=rotation)
+        scores, slopes = private.mean(statistic)
         rotation, widths = polished(rotation, scores, slopes, widths, private.releases[-1].scale)
     return rotation, clear
 
 
-def infomax_records(
-    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float
-) -> FloatArray:
-    """Run infomax at the record unit; stopping early does not reduce the charge."""
-    n = state.n_components
-    clip, bias_clip = infomax_clips(n)
-    while state.done < state.n_iter:
-        asked = infomax_scores(
-            facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
-        )
-        if state.done == 0:
-            _warn_of_noisy_rounds(private, asked, state.n_iter, private.releases[-1].n_records)
-        if state.step(*private.mean(asked)) < tolerance:
-            break
-    return state.result()
-
-
-def infomax_subjects(
+def infomax(
     facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float, n_timepoints: int
 ) -> FloatArray:
-    """Run infomax at the subject unit; stopping early does not reduce the charge."""
-    clip = subject_infomax_clip(state.n_components, n_timepoints)
+    """Run infomax at the unit of the records; stopping early does not reduce the charge."""
+    clip, bias_clip = infomax_clips(state.n_components)
+    subject_clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
-        asked = subject_infomax(
-            facts, reduction.projection, reduction.whitener, unmixing=state.unmixing, bias=state.bias, clip=clip
-        )
+        parameters = {"unmixing": state.unmixing, "bias": state.bias}
+        statistic: AnyStatistic
+        if facts.unit == "record":
+            statistic = infomax_scores(facts, reduction.white, **parameters, clip=clip, bias_clip=bias_clip)
+        else:
+            projection, whitener = reduction.projection, reduction.whitener
+            statistic = subject_infomax(facts, projection, whitener, **parameters, clip=subject_clip)
         if state.done == 0:
-            _warn_of_noisy_rounds(private, asked, state.n_iter, private.releases[-1].n_records)
-        if state.step(*private.mean(asked)) < tolerance:
+            _warn_of_noisy_rounds(private, statistic, state.n_iter, private.releases[-1].n_records)
+        if state.step(*private.mean(statistic)) < tolerance:
             break
     return state.result()
 
 
-def _warn_of_noisy_rounds(private: Allowance, asked: AnyStatistic, n_iter: int, n_records: int) -> None:
+def _warn_of_noisy_rounds(private: Allowance, statistic: AnyStatistic, n_iter: int, n_records: int) -> None:
     """Warn, from the planned noise alone, when averaging over rounds cannot remove enough noise."""
-    plan = private.plan(asked)
+    plan = private.plan(statistic)
     sites = tuple(plan.own_scales)
     scale = plan.sum_scale(sites) / n_records
     if scale * math.sqrt(2 / n_iter) > _MOST_ERROR * _SLOPE:

@@ -226,12 +226,12 @@ class KMeans(FederatedEstimator):
         for _ in range(private.left - 1):
             centres, _ = self._round(federation, private, frame, space, centres, source)
         before = private.releases[-1].scale
-        whole = centres @ space.projection.T
-        means: ClusterMeans = private.mean(self._last_sums(federation, frame, space, whole))
+        in_all_columns = centres @ space.projection.T
+        means: ClusterMeans = private.mean(self._last_sums(federation, frame, space, in_all_columns))
         scale = private.releases[-1].scale
         empty = means.shares <= _EMPTY_LEVEL * scale / space.whole_radius
-        found = last_centres(space, centres, means, empty, before=before, scale=scale)
-        return _within(found, frame.bound), means, space.whole_radius
+        final = last_centres(space, centres, means, empty, before=before, scale=scale)
+        return _within(final, frame.bound), means, space.whole_radius
 
     def _last_sums(
         self, federation: Federation, frame: _Frame, space: ClusterSpace, centres: FloatArray
@@ -275,9 +275,7 @@ class KMeans(FederatedEstimator):
         """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         rows = self._checked_rows(X, width)
-        # Models of files that were written before rows could be standardised have no scales.
-        scale = getattr(self, "scale_", np.ones(width))
-        return nearest(rows / scale, self.cluster_centers_ / scale)
+        return nearest(rows / self.scale_, self.cluster_centers_ / self.scale_)
 
     def _result(self) -> Result:
         shares = Estimates(

@@ -64,8 +64,8 @@ class MultiviewEstimator(SiteAdjusted):
             if recentred_or_warned(public):
                 scaling = private_scaling(federation, private, quantile=self._quantile, keep_units=True, source=source)
         elif deviations_found(public):
-            found = bool(lengths_found(public))
-            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found, source=source)
+            has_lengths = bool(lengths_found(public))
+            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=has_lengths, source=source)
         else:
             warn_of_no_scaling()
         return scaling

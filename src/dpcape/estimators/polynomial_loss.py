@@ -124,8 +124,8 @@ class PolynomialLoss(FederatedEstimator):
         per, slopes = ("original unit", units.slopes(values)) if known else ("prepared unit", values)
         parts = [Estimates(quantity="coefficient", estimand=estimand.format(per), names=names, value=slopes, unit=unit)]
         if known:
-            half = estimand.format("half of the public range")
-            parts.append(Estimates(quantity=PREPARED, estimand=half, names=names, value=values))
+            prepared = estimand.format("half of the public range")
+            parts.append(Estimates(quantity=PREPARED, estimand=prepared, names=names, value=values))
         label, alt = "coefficient", f"Coefficients of {len(values)} features."
         caption = drawn_caption(len(values))
         forest = Forest(values=values, interval=None, names=names, label=label, alt=alt, caption=caption)
@@ -151,8 +151,8 @@ def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, 
     starts = halton(_STARTS, polynomial.width) / math.sqrt(polynomial.width)
     starts = np.concatenate([0.01 * starts, starts])
     best = starts[np.argsort([height(start)[0] for start in starts], kind="stable")[:_CLIMBS]]
-    found = [minimize(height, start, jac=True, method="L-BFGS-B").x for start in best]
-    free = min(found, key=lambda point: height(point)[0])
+    minima = [minimize(height, start, jac=True, method="L-BFGS-B").x for start in best]
+    free = min(minima, key=lambda point: height(point)[0])
     if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
         return np.zeros(polynomial.width)
     return radius * free / math.sqrt(1 + float(free @ free))

@@ -59,7 +59,7 @@ class TableSource(RowSource):
     def __init__(self, facts: PublicFacts, columns: Sequence[int]) -> None:
         self.columns = RowColumns(facts, columns)
         super().__init__(self.columns.facts)
-        self._table, self._places = facts, np.array(columns, dtype=np.int64)
+        self._table, self._positions = facts, np.array(columns, dtype=np.int64)
 
     @property
     def usual_scales(self) -> FloatArray:
@@ -68,10 +68,10 @@ class TableSource(RowSource):
 
     def mean(self, private: Allowance, statistic: str, **public: PublicValue) -> Any:
         """Return the private mean of the statistic of this name over complete records."""
-        asked = build(f"{PREFIX}{statistic}", self._table, {"columns": self._places, **public})
-        assert isinstance(asked, OfComplete)
-        found = private.mean(asked)
+        of_complete = build(f"{PREFIX}{statistic}", self._table, {"columns": self._positions, **public})
+        assert isinstance(of_complete, OfComplete)
+        means = private.mean(of_complete)
         # No record of a table is invalid: where both were divided by a noisy count of valid ones, their ratio is right.
-        noise = private.releases[-1].scale / private.counted.divisor / asked.weight
-        self.share = min(max(found.share, _HIDDEN * noise), 1.0)
-        return asked.mean_of(found, self.share)
+        noise = private.releases[-1].scale / private.counted.divisor / of_complete.weight
+        self.share = min(max(means.share, _HIDDEN * noise), 1.0)
+        return of_complete.mean_of(means, self.share)

@@ -168,12 +168,8 @@ class TorchClassifier(FederatedEstimator):
         require_fitted(self)
         registered = module_of(self.module)
         if not isinstance(registered, TorchModule):
-            raise InvalidParameter(
-                f"The module {self.module!r}",
-                "be a PyTorch module",
-                type(registered).__name__,
-                "Register it with known_module.",
-            )
+            subject, got = f"The module {self.module!r}", type(registered).__name__
+            raise InvalidParameter(subject, "be a PyTorch module", got, "Register it with known_module.")
         return registered.module(self.weights_, self.n_features_in_, len(self.classes_))
 
     def _result(self) -> Result:
