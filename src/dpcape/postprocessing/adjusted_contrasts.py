@@ -174,13 +174,13 @@ def residualiser_of(
 
 def _number(sums: DesignMeans, weights: MomentWeights, noise: float, *, is_binary: bool) -> tuple[float, float]:
     """Return the number of complete records, and the standard deviation of its noise as a part of it."""
-    found, variance = float(sums.counts.sum()), len(sums.counts) * (noise / weights.counts) ** 2
+    n_complete, variance = float(sums.counts.sum()), len(sums.counts) * (noise / weights.counts) ** 2
     if is_binary and noise > 0:
         # A contrast of two levels is -1 or 1: its squares count records too, with the noise of one number.
         share = variance / (variance + noise**2)
-        found, variance = found + share * (float(sums.products[0, 0]) - found), share * noise**2
-    found = max(found, 1.0)
-    return found, math.sqrt(variance) / found
+        n_complete, variance = n_complete + share * (float(sums.products[0, 0]) - n_complete), share * noise**2
+    n_complete = max(n_complete, 1.0)
+    return n_complete, math.sqrt(variance) / n_complete
 
 
 def _contrast_sd(
@@ -231,8 +231,8 @@ def _leak_of_slopes(sites: _Sites, direction: FloatArray, noise: float, of_sum: 
     projected, length = sites.means @ direction, float(direction @ direction)
     from_means = np.sum(projected**2) + length * (sites.means[:, 1:] ** 2).sum(axis=0)
     twice = 2 * length * float(np.sum(of_sum**4 / sites.sizes**2))
-    found: FloatArray = noise**2 * length + of_sum**2 * from_means + twice
-    return found
+    variances: FloatArray = noise**2 * length + of_sum**2 * from_means + twice
+    return variances
 
 
 def _reach(
@@ -247,16 +247,16 @@ def _reach(
     longest = 1 + np.abs(means) if is_binary else np.full(len(means), min(4 * math.sqrt(variance), 2.0))
     informative = sites.sizes * variance
     best = sites.is_there * informative / (informative + leaks)
-    found: list[tuple[float, float, FloatArray]] = []
+    options: list[tuple[float, float, FloatArray]] = []
     for reach in np.unique(np.concatenate([longest * best, [float((longest * best).max())]])):
         if reach <= 0:
             continue
         weights = np.minimum(best, reach / longest)
         spread = float(np.sum(weights**2 * (informative + leaks))) + (noise * reach) ** 2
-        found.append((spread / float(weights @ informative) ** 2, float(reach), weights))
-    if not found:
+        options.append((spread / float(weights @ informative) ** 2, float(reach), weights))
+    if not options:
         return 1.0, best
-    _, reach, weights = min(found, key=lambda entry: entry[0])
+    _, reach, weights = min(options, key=lambda entry: entry[0])
     return reach, weights
 
 
@@ -342,17 +342,17 @@ def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float
     """
     middle = float(np.median(sums.squares))
     if len(sums.squares) < _MANY or noise == 0 or middle < 4 * noise:
-        found, error = standard_deviations(fitted.variances, fitted.variance_errors)
+        deviations, error = standard_deviations(fitted.variances, fitted.variance_errors)
     else:
         again = fitted.sd**2 * sums.squares / middle
         errors = fitted.sd**2 * (noise * math.sqrt(2) / middle)
         first, second = fitted.variance_errors**-2.0, errors**-2.0
         combined = (first * fitted.variances + second * again) / (first + second)
-        found, error = standard_deviations(combined, (first + second) ** -0.5)
+        deviations, error = standard_deviations(combined, (first + second) ** -0.5)
     # Noise in the record count scales every variance; the error grows with the squared distance of the mean from
     # mid-range.
-    of_number = np.abs(fitted.centre**2 - found**2) * fitted.n_error
-    return found, np.hypot(error, of_number / (2 * found**2))
+    of_number = np.abs(fitted.centre**2 - deviations**2) * fitted.n_error
+    return deviations, np.hypot(error, of_number / (2 * deviations**2))
 
 
 def normal_quantile(confidence: float) -> float:
@@ -364,6 +364,6 @@ def false_discovery_rates(p_values: FloatArray) -> FloatArray:
     """Return the smallest rates of false discoveries at which each hypothesis is rejected (Benjamini & Hochberg)."""
     order = np.argsort(p_values)
     raised = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
-    found = np.empty(len(p_values))
-    found[order] = np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0)
-    return found
+    rates = np.empty(len(p_values))
+    rates[order] = np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0)
+    return rates

@@ -62,8 +62,8 @@ class Correlations:
         """Return the p-value of "no correlation" for every pair, allowing for clipping; 0 on the diagonal."""
         distance = np.maximum(np.abs(self.values) - CLIPPING, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: FloatArray = 2 * ndtr(-np.where(self.errors > 0, distance / self.errors, np.inf))
-        return found
+            p_values: FloatArray = 2 * ndtr(-np.where(self.errors > 0, distance / self.errors, np.inf))
+        return p_values
 
 
 def correlations_of(
@@ -146,6 +146,6 @@ def holm(p_values: FloatArray) -> FloatArray:
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.minimum(1.0, np.maximum.accumulate(factors * p_values[order]))
-    found: FloatArray = np.empty_like(adjusted)
-    found[order] = adjusted
-    return found
+    in_order: FloatArray = np.empty_like(adjusted)
+    in_order[order] = adjusted
+    return in_order

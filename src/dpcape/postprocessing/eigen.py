@@ -150,14 +150,14 @@ def view_spectra(moment: FloatArray, widths: Sequence[int], scale: float) -> lis
     Eigenvalues are floored at 1.5 times the operator norm of the noise of their view. Never raises on an indefinite
     block.
     """
-    found = []
+    spectra = []
     for end, width in zip(accumulate(widths), widths, strict=True):
         block = moment[end - width : end, end - width : end]
         values, vectors = np.linalg.eigh(block)
         # An absolute minimum keeps the exact, rank-deficient case finite.
         floor = max(1.5 * noise_norm(scale, len(block)), float(np.abs(values).max()) * 1e-12, 1e-300)
-        found.append(Spectrum(values, vectors, floor))
-    return found
+        spectra.append(Spectrum(values, vectors, floor))
+    return spectra
 
 
 def whitened_cross(moment: FloatArray, spectra: tuple[Spectrum, Spectrum]) -> FloatArray:

@@ -51,7 +51,7 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
 
 def _cosines(side: int, few: int) -> FloatArray:
     """Return the low-frequency cosines of one side as orthonormal columns."""
-    places = np.pi * (np.arange(side) + 0.5) / side
-    columns = np.cos(np.outer(places, np.arange(few)))
+    angles = np.pi * (np.arange(side) + 0.5) / side
+    columns = np.cos(np.outer(angles, np.arange(few)))
     normed: FloatArray = columns / np.linalg.norm(columns, axis=0)
     return normed

@@ -78,8 +78,8 @@ def _explained(values: FloatArray, share: float) -> FloatArray:
 
 def _contracted(turns: FloatArray, pairs: FloatArray) -> FloatArray:
     """Return Q(w, w, ., .) for every row w of every start: (starts, n, n, n)."""
-    where = layout(turns.shape[2])
-    first, second = where.pair_rows, where.pair_columns
+    pair_layout = layout(turns.shape[2])
+    first, second = pair_layout.pair_rows, pair_layout.pair_columns
     products = turns[:, :, first] * turns[:, :, second] * np.where(first == second, 1.0, 2.0)
     reduced = products @ pairs
     full = np.empty((*turns.shape, turns.shape[2]))
@@ -164,9 +164,11 @@ def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
     seats = list(range(n + n % 2))
     rounds = []
     for _ in range(len(seats) - 1):
-        half = len(seats) // 2
+        middle = len(seats) // 2
         met = [
-            (min(a, b), max(a, b)) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if max(a, b) < n
+            (min(a, b), max(a, b))
+            for a, b in zip(seats[:middle], reversed(seats[middle:]), strict=True)
+            if max(a, b) < n
         ]
         rounds.append((np.array([a for a, _ in met], np.intp), np.array([b for _, b in met], np.intp)))
         seats = [seats[0], seats[-1], *seats[1:-1]]

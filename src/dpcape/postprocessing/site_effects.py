@@ -152,8 +152,8 @@ def _hidden_columns(
         np.linalg.norm(means[is_there], axis=0),
     )
     own, error = (squares - of_means) / count, np.hypot(of_squares, 2 * noise * length * lengths) / count
-    usual = float(np.median(own))
-    is_hidden: BoolArray = (error < _JUDGED * usual) & (own + error / 2 < _TOO_LITTLE * usual)
+    typical = float(np.median(own))
+    is_hidden: BoolArray = (error < _JUDGED * typical) & (own + error / 2 < _TOO_LITTLE * typical)
     return is_hidden
 
 
@@ -163,12 +163,12 @@ def _of_other_columns(
     """Return how sites differ in the columns that are not hidden; in the others nothing is changed."""
     clear = np.flatnonzero(~is_hidden)
     chosen = SiteMeans(sums.counts, sums.sums[:, clear], sums.squares[:, clear])
-    found = site_effects(chosen, length=length, noise=noise, scale=scale)
+    effects = site_effects(chosen, length=length, noise=noise, scale=scale)
     location, ratio = np.zeros(sums.sums.shape), np.ones(sums.sums.shape)
-    location[:, clear], ratio[:, clear] = found.location, found.ratio
+    location[:, clear], ratio[:, clear] = effects.location, effects.ratio
     hidden = is_hidden.copy()
-    hidden[clear] = found.is_hidden
-    return replace(found, location=location, ratio=ratio, is_hidden=hidden)
+    hidden[clear] = effects.is_hidden
+    return replace(effects, location=location, ratio=ratio, is_hidden=hidden)
 
 
 def _within(sums: SiteMeans, means: FloatArray, sizes: FloatArray, is_there: BoolArray, length: float) -> float:
@@ -244,5 +244,5 @@ def _ratios(
     beyond = variances - variances.mean(axis=1, keepdims=True)
     extra = max(float(np.average((beyond**2).mean(axis=1) - errors, weights=is_there + 1e-300)), 0.0)
     own = beyond * (extra / np.maximum(extra + errors, 1e-300))[:, np.newaxis]
-    found = np.where(is_there[:, np.newaxis], 1 + sited[:, np.newaxis] + own, 1.0)
-    return np.clip(np.sqrt(np.maximum(found, 0.0)), _NARROWEST, _WIDEST)
+    squared = np.where(is_there[:, np.newaxis], 1 + sited[:, np.newaxis] + own, 1.0)
+    return np.clip(np.sqrt(np.maximum(squared, 0.0)), _NARROWEST, _WIDEST)

@@ -112,13 +112,13 @@ def power_method(
         Joint refinement steps at the end.
     """
     starts = spread_directions(tensor.shape[0], n_restarts)
-    left = tensor.copy()
+    remainder = tensor.copy()
     vectors = np.empty((tensor.shape[0], n_components))
     for component in range(n_components):
-        found = strongest(left, starts, n_iter)
-        value = contract(left, found[:, None])[:, 0] @ found
-        vectors[:, component] = found
-        left -= value * np.multiply.outer(np.multiply.outer(found, found), found)
+        vector = strongest(remainder, starts, n_iter)
+        value = contract(remainder, vector[:, None])[:, 0] @ vector
+        vectors[:, component] = vector
+        remainder -= value * np.multiply.outer(np.multiply.outer(vector, vector), vector)
     vectors = _polished(tensor, vectors, n_polish)
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
     # T(-v, -v, -v) = -T(v, v, v): a value may be taken as positive, and the component l v is the same.

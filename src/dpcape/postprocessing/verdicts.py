@@ -189,8 +189,8 @@ def of_between_sites(
         Half of the length of each range.
     """
     verdicts = []
-    for quantity, first, last, half in zip(quantities, low, high, half_ranges, strict=True):
-        word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half else UNCERTAIN
+    for quantity, first, last, half_range in zip(quantities, low, high, half_ranges, strict=True):
+        word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half_range else UNCERTAIN
         reason = f"standard deviation between sites {_reach(first, last, digits=3, lowest=0.0)}"
         verdicts.append(Verdict(f"difference of sites in {quantity}", word, reason))
     return verdicts
@@ -216,11 +216,13 @@ def of_ranges(
         The part of each half width that is due to clipping.
     """
     verdicts = []
-    for quantity, half, whole, part in zip(quantities, half_widths, half_ranges, clipped, strict=True):
-        share = half / whole
+    for quantity, half_width, half_range, clipped_part in zip(
+        quantities, half_widths, half_ranges, clipped, strict=True
+    ):
+        share = half_width / half_range
         word = DETERMINED if share <= _NARROW else UNCERTAIN if share < _WIDE else NOT_DETERMINED
         reason = f"interval takes {100 * share:.2g}% of the range"
-        if part > half / 2:
+        if clipped_part > half_width / 2:
             word = max(word, UNCERTAIN, key=WORDS.index)
             reason += ", mostly due to clipping: choose a larger bound"
         verdicts.append(Verdict(quantity, word, reason))

@@ -84,8 +84,8 @@ def clear_directions(
 def without_noise(values: FloatArray, spread: float) -> FloatArray:
     """Return eigenvalues without the ``spread`` / l that noise adds to them; zero where noise alone reaches them."""
     inside = np.maximum(values**2 - 4 * spread, 0.0)
-    found: FloatArray = np.where(values**2 > 4 * spread, (values + np.sqrt(inside)) / 2, 0.0)
-    return np.where(values > 0, found, 0.0)
+    cleaned: FloatArray = np.where(values**2 > 4 * spread, (values + np.sqrt(inside)) / 2, 0.0)
+    return np.where(values > 0, cleaned, 0.0)
 
 
 def values_kept(values: FloatArray, scale: float, n_kept: int) -> FloatArray:
