@@ -127,20 +127,20 @@ def _time_points(numbers: FloatArray) -> Records:
 def _typed(numbers: FloatArray) -> Records:
     """Return a table of two numbers, a category and a group; large numbers are missing values."""
     columns = {"first": (-1, 1), "second": (-1, 1), "third": ["a", "b", "c"], "group": ["x", "y"]}
-    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
-    levels = np.clip(np.nan_to_num(held[:, 2:]) + 1, 0, 1.99)
+    values = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    levels = np.clip(np.nan_to_num(values[:, 2:]) + 1, 0, 1.99)
     third = np.array(["a", "b", "c"], dtype=object)[(levels[:, 0] * 1.5).astype(int)]
     group = np.array(["x", "y"], dtype=object)[levels[:, 1].astype(int)]
-    return table({"first": held[:, 0], "second": held[:, 1], "third": third, "group": group}, columns=columns)
+    return table({"first": values[:, 0], "second": values[:, 1], "third": third, "group": group}, columns=columns)
 
 
 def _followed(numbers: FloatArray) -> Records:
     """Return a table of a time to an event, a number and a group; large numbers are missing values."""
     columns = {"survival": {"time": "days", "event": "died", "range": [0, 2]}, "other": (-1, 1), "group": ["x", "y"]}
-    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
-    died = np.where(np.isnan(held[:, 1]), np.nan, (held[:, 1] > 0).astype(float))
-    group = np.array(["x", "y"], dtype=object)[(np.nan_to_num(held[:, 3]) > 0).astype(int)]
-    return table({"days": held[:, 0] + 1, "died": died, "other": held[:, 2], "group": group}, columns=columns)
+    values = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    died = np.where(np.isnan(values[:, 1]), np.nan, (values[:, 1] > 0).astype(float))
+    group = np.array(["x", "y"], dtype=object)[(np.nan_to_num(values[:, 3]) > 0).astype(int)]
+    return table({"days": values[:, 0] + 1, "died": died, "other": values[:, 2], "group": group}, columns=columns)
 
 
 _MAKERS: dict[str, Callable[[FloatArray], Records]] = {

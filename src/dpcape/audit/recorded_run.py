@@ -55,9 +55,9 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
         warnings.simplefilter("ignore", UtilityWarning)
         model = case.make(epsilon, delta).fit(case.federation(listener, protocol))
     terms, requests = listener.heard()
-    place = terms.sites.index(case.victim)
+    position = terms.sites.index(case.victim)
     statistics = tuple(
-        build(request.statistic, terms.facts, decode_public(request.public)).at(place) for request in requests
+        build(request.statistic, terms.facts, decode_public(request.public)).at(position) for request in requests
     )
     return RecordedRun(terms, requests, statistics, model.guarantee_)
 

@@ -136,7 +136,7 @@ def audit_study(
     tell("comparing messages between neighbours", 0.3)
     messages = compared_messages(case, study, pair, seed=seed)
     steps = victim_steps(case, transcript, pair)
-    found = []
+    findings = []
     adversaries = strongest(protocol, study.sites, case.victim)
     for number, adversary in enumerate(adversaries):
         n_steps = 2 * len(transcript.requests) * len(adversaries)
@@ -145,8 +145,8 @@ def audit_study(
         attack = Attack(adversary, transcript, steps, factors=factors or {}, most_entries=most, progress=counter)
         still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
         moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
-        found.append(_finding(study, adversary, transcript, attack, still, moved, messages))
-    return found
+        findings.append(_finding(study, adversary, transcript, attack, still, moved, messages))
+    return findings
 
 
 def compared_messages(case: Case, study: Study, pair: Neighbours, *, seed: int) -> tuple[str, ...]:

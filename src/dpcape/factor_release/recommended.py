@@ -179,7 +179,7 @@ def cross_validated_errors(
     squared = np.zeros((len(ridges), len(fractions)))
     unpenalised = with_intercept(covariates, len(response))
     for number, guide in enumerate(fold_guides):
-        held, used = fold == number, fold != number
+        held_out, used = fold == number, fold != number
         for i, ridge in enumerate(ridges):
             betas = _coefficients(
                 factors[used], response[used], unpenalised[used],
@@ -187,7 +187,7 @@ def cross_validated_errors(
             )  # fmt: skip
             for j, beta in enumerate(betas):
                 free = least_squares(unpenalised[used], response[used] - factors[used] @ beta)
-                residual = response[held] - factors[held] @ beta - unpenalised[held] @ free
+                residual = response[held_out] - factors[held_out] @ beta - unpenalised[held_out] @ free
                 squared[i, j] += float(residual @ residual)
     return squared / len(response)
 

@@ -188,7 +188,7 @@ def _twin(
 
 def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) -> list[AttackResult]:
     """Return the attacks on the factors alone, to be compared with the others."""
-    found = []
+    attacks = []
     for leak in leaks:
         measured = [
             (FIND, f"{n_few} of the person's features", leak.identified_few),
@@ -196,7 +196,7 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
             (MEMBER, f"{n_few} of the person's features", leak.membership_few),
             (MEMBER, "all of the person's features", leak.membership_all),
         ]
-        found += [
+        attacks += [
             AttackResult(
                 goal, f"{known}, and the full records of {leak.n_leaked} other released people", value.value,
                 value.standard_error, value.chance, n_people - leak.n_leaked, uses_features=True,
@@ -204,7 +204,7 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
             for goal, known, value in measured
             if value is not None
         ]  # fmt: skip
-    return found
+    return attacks
 
 
 def largest(

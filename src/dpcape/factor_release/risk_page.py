@@ -23,11 +23,11 @@ INK, BLUE, ORANGE = "#000000", COLOURS[0], COLOURS[1]
 
 
 def _bars(
-    axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]], line: float = math.inf
+    axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]], ceiling: float = math.inf
 ) -> None:
     """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each.
 
-    Values are written above their bars, and above ``line`` where they would lie on it.
+    Values are written above their bars, and above ``ceiling`` where they would lie on it.
     """
     width = 0.8 / len(groups)
     for g, (label, values, colour) in enumerate(groups):
@@ -40,7 +40,7 @@ def _bars(
             axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
             axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
             top = max(measured.value, 0) + 2 * float(np.nan_to_num(measured.standard_error)) + 0.02
-            top = line + 0.02 if top - 0.02 < line < top + 0.1 else top
+            top = ceiling + 0.02 if top - 0.02 < ceiling < top + 0.1 else top
             axes.text(x, top, f"{measured.value:.2f}", ha="center", va="bottom", color=INK, fontsize=9)
             axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
     axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])

@@ -175,8 +175,8 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
     Each view is divided by its bound, or by its radius, before the last release of moments.
     """
     views = views_seen(facts, options, declared)
-    asked = options.get("n_components")
-    wanted = asked if isinstance(asked, int) else 1
+    n_components = options.get("n_components")
+    wanted = n_components if isinstance(n_components, int) else 1
     n_moments = 3 if is_centred(options.get("center")) else 1
 
     def reached(scales: Sequence[float]) -> float:
@@ -279,8 +279,8 @@ def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declare
 
     def against_the_longest(scales: Sequence[float]) -> float:
         # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
-        asked = options.get("clip") is not None or options.get("scale") is not None
-        relative = few or (asked and len(scales) > _whole(options, "n_iter"))
+        is_rescaled = options.get("clip") is not None or options.get("scale") is not None
+        relative = few or (is_rescaled and len(scales) > _whole(options, "n_iter"))
         return scales[-1] * spread / (1.0 if relative else math.hypot(*facts.bounds))
 
     title = "noise of a centre in the last round, against the longest row (clusters of equal size)"

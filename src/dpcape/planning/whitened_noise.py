@@ -34,11 +34,11 @@ def views_seen(facts: PublicFacts, options: Mapping[str, object], declared: Decl
     declared : Declared
         Shape of the spectra.
     """
-    found = view_basis_columns(options)
-    each = [found["n_x_basis"], found["n_y_basis"]] if len(facts.widths) == 2 else [None] * len(facts.widths)
+    n_basis = view_basis_columns(options)
+    counts = [n_basis["n_x_basis"], n_basis["n_y_basis"]] if len(facts.widths) == 2 else [None] * len(facts.widths)
     return [
         SeenView(declared.spectrum(few if isinstance(few, int) else width), few is not None)
-        for few, width in zip(each, facts.widths, strict=True)
+        for few, width in zip(counts, facts.widths, strict=True)
     ]
 
 

@@ -41,8 +41,8 @@ def noise_section(releases: Sequence[ReleaseRecord]) -> ReportSection:
 def round_sections(releases: Sequence[ReleaseRecord]) -> list[ReportSection]:
     """Return a learning curve for every statistic that is a step of an iteration."""
     names = dict.fromkeys(release.statistic for release in releases)
-    found = [[release for release in releases if release.statistic == name] for name in names]
-    return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
+    groups = [[release for release in releases if release.statistic == name] for name in names]
+    return [_rounds(group) for group in groups if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
 
 
 def _is_step(release: ReleaseRecord) -> bool:

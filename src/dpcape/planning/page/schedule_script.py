@@ -77,8 +77,10 @@ def _body(runs: list[list[Event]]) -> str:
 def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, int]) -> None:
     """Run a schedule along one way, and note what it releases."""
     public = traced(analysis, variant, paths)
-    asked = [parameter for parameter in (*analysis.parameters, *analysis.facts) if parameter.name in variant.options]
-    paths.events += [line for parameter in asked if (line := _check(parameter, public))]
+    parameters = [
+        parameter for parameter in (*analysis.parameters, *analysis.facts) if parameter.name in variant.options
+    ]
+    paths.events += [line for parameter in parameters if (line := _check(parameter, public))]
     running, number = analysis.schedule(public), 0
     answer: Any = None
     while True:
@@ -95,9 +97,9 @@ def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, 
             continue
         release = alternatives(step)[0]
         number += release.feeds
-        kept = f"noise{number} = " if release.feeds else ""
+        assignment = f"noise{number} = " if release.feeds else ""
         if release.when:
-            paths.events.append(f"{kept}yield {_release(release, paths, extents)};")
+            paths.events.append(f"{assignment}yield {_release(release, paths, extents)};")
             answer = Traced(f"noise{number}", paths) if release.feeds else None
         else:
             answer = 1 if release.feeds else None
