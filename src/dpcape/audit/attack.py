@@ -72,7 +72,7 @@ def _weights(shift: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the weights of the best linear test between N(0, S S') and N(shift, S S')."""
     size = np.linalg.norm(spread, axis=1)
     left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
-    kept = values > 1e-9 * values[0]
-    inside = left[:, kept].T @ (shift / size)
-    weights: FloatArray = (left[:, kept] @ (inside / values[kept] ** 2)) / size
+    used = values > 1e-9 * values[0]
+    inside = left[:, used].T @ (shift / size)
+    weights: FloatArray = (left[:, used] @ (inside / values[used] ** 2)) / size
     return weights

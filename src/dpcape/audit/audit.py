@@ -137,7 +137,7 @@ def audit(
     )
 
 
-# Several adversaries attack one protocol, and with less noise again: what they attack is the same.
+# Cached: several adversaries attack the same run, also with reduced noise.
 @lru_cache(maxsize=16)
 def _prepared(
     case: Case, protocol: Protocol, epsilon: float, delta: float, seed: int
@@ -234,5 +234,5 @@ def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArr
     # where all are the same.
     n_apart = max(1, int(np.count_nonzero(moved != still)))
     n_kept = n_apart if most is None else min(most, n_apart)
-    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:n_kept])
-    return still[kept], moved[kept]
+    chosen = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:n_kept])
+    return still[chosen], moved[chosen]

@@ -51,7 +51,7 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
     )
     listener = _Listener(sites)
     with warnings.catch_warnings():
-        # With so few records results are poor, and they are not used.
+        # Results of so few records are poor; they are not used.
         warnings.simplefilter("ignore", UtilityWarning)
         model = case.make(epsilon, delta).fit(case.federation(listener, protocol))
     terms, requests = listener.heard()

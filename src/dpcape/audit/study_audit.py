@@ -210,12 +210,9 @@ def _reached(transcript: RecordedRun, attack: Attack, victim: str) -> float:
 def _require_feasible(transcript: RecordedRun) -> None:
     size = sum(statistic.released_size for statistic in transcript.statistics)
     if size > _LARGEST:
-        raise InvalidParameter(
-            "the releases of a study",
-            f"hold at most {_LARGEST} numbers to be audited",
-            size,
-            "Audit a copy of the study with fewer columns: the arithmetic is the same.",
-        )
+        must = f"hold at most {_LARGEST} numbers to be audited"
+        remedy = "Audit a copy of the study with fewer columns: the arithmetic is the same."
+        raise InvalidParameter("the releases of a study", must, size, remedy)
 
 
 def _effort(transcript: RecordedRun) -> Effort:
@@ -231,8 +228,8 @@ class _Counter:
     """Tells how far an attack is, one release after the other."""
 
     def __init__(self, tell: Progress, words: str, begin: float, step: float) -> None:
-        self._tell, self._words, self._part, self._step = tell, words, begin, step
+        self._tell, self._words, self._progress, self._step = tell, words, begin, step
 
     def __call__(self) -> None:
-        self._part += self._step
-        self._tell(self._words, self._part)
+        self._progress += self._step
+        self._tell(self._words, self._progress)

@@ -111,7 +111,7 @@ class AdjustedContrasts(FederatedEstimator):
         means = private.mean(design)
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         sums = DesignMeans(*(part * (n_records * private.counted.divisor) for part in means))
         following = ResidualProducts.extent(n_outcomes=len(sums.outcomes), width=len(sums.products))
         noise = release.scale * n_records
@@ -151,19 +151,19 @@ class AdjustedContrasts(FederatedEstimator):
         total, error = deviations
         # Correlation with the contrast. Within groups, what the contrast itself adds to the variance is taken away.
         correlation = slopes.slope * fitted.sd / total * (fitted.contrast_sd if is_binary else 0.0)
-        left = np.maximum(1 - correlation**2, _LEAST_LEFT)
-        within = total * np.sqrt(left)
+        within_share = np.maximum(1 - correlation**2, _LEAST_LEFT)
+        within = total * np.sqrt(within_share)
         to_d = step * fitted.sd / within
         self.d_ = to_d * slopes.slope
         sampled = np.hypot(to_d * _less(slopes.se, slopes.noise), self.d_ * _of_long_tails(fitted, is_binary=is_binary))
         # Noise of the slope or of the whole variance changes the variance within groups too; what is sampled does not.
-        effect = np.hypot(sampled, to_d * _less(without, _less(slopes.se, slopes.noise)) / left)
-        deviation = np.hypot(error, correlation**2 * fitted.contrast_sd_error if is_binary else 0.0) / left
+        effect = np.hypot(sampled, to_d * _less(without, _less(slopes.se, slopes.noise)) / within_share)
+        deviation = np.hypot(error, correlation**2 * fitted.contrast_sd_error if is_binary else 0.0) / within_share
         deviation = np.where(correlation**2 > 1 - _LEAST_LEFT, np.inf, deviation)
-        factor = np.full(len(left), 0.0 if is_binary else fitted.contrast_sd_error)
-        divisor = of_divisor(divided / left * reach) & of_deviation(deviation * reach)
+        factor = np.full(len(within_share), 0.0 if is_binary else fitted.contrast_sd_error)
+        divisor = of_divisor(divided / within_share * reach) & of_deviation(deviation * reach)
         self.d_interval_ = ratio_interval(self.d_, effect * reach, divisor & of_inverse_deviation(factor * reach))
-        own = np.hypot(to_d * slopes.noise / left, _part(self.d_, np.hypot(deviation, factor)))
+        own = np.hypot(to_d * slopes.noise / within_share, _part(self.d_, np.hypot(deviation, factor)))
         self.standard_errors_ = np.nan_to_num(np.hypot(sampled, own), nan=np.inf, posinf=np.inf)
         self.effect_noise_scale_ = slopes.noise * per_unit
         self.d_noise_scale_ = np.where(np.isfinite(own), own, np.nan)
@@ -272,18 +272,18 @@ class AdjustedContrasts(FederatedEstimator):
 
 
 def _part(whole: FloatArray, relative: FloatArray) -> FloatArray:
-    """Return what a relative error is of a whole; infinite if the error is, also of zero."""
+    """Return |whole| times a relative error; infinite where the error is, even for a whole of zero."""
     return np.abs(whole) * np.where(np.isfinite(relative), relative, 0.0) + np.where(np.isfinite(relative), 0.0, np.inf)
 
 
 def _less(whole: FloatArray, part: FloatArray) -> FloatArray:
-    """Return the standard deviation of what is left of a whole without an independent part; infinite if it is."""
+    """Return sqrt(whole^2 - part^2), the standard deviation without an independent part; infinite if the whole is."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(whole), np.sqrt(np.maximum(whole**2 - part**2, 0.0)), np.inf)
 
 
 def _of_long_tails(fitted: Residualiser, *, is_binary: bool) -> float:
-    """Return what sampling adds to the error of d by the deviation, as a part of d, beyond what the slope's error has.
+    """Return the sampling error of d due to the estimated deviation, relative to d, beyond the error of the slope.
 
     Its variance is d^2 (k - 1) / 4 over the number of records, with a kurtosis k of up to 9: that of an exponential
     distribution. The slope's squared error, of outcomes around one mean for both groups, has d^2 (1 - 3 v) / v of it,

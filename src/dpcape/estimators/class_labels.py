@@ -34,7 +34,7 @@ def codes_of(y: ArrayLike, classes: AnyArray) -> NDArray[np.intp]:
 
 
 def _key(label: object, is_text: bool) -> str | float:
-    """Return a label in the form in which it is compared; one that is no number where classes are, as text."""
+    """Return a label as it is compared: as text if classes are text, else as a number, or as text if it is not one."""
     if is_text:
         return str(label)
     try:

@@ -48,7 +48,7 @@ def cluster_space(mean: FloatArray, moment: FloatArray, *, scale: float, bound: 
     covariance = moment - np.outer(mean, mean)
     values, directions = top_eigen(covariance, N_COORDINATES)
     edge = noise_norm(scale, len(mean))
-    # Noise moves an eigenvalue l above its edge to l + edge^2 / (4 l); below, half the edge is all that can be said.
+    # Noise moves an eigenvalue l above its edge to l + edge^2 / (4 l); below the edge, use half the edge.
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     least = max(edge / 2, (1e-6 * bound) ** 2)
     variances = np.maximum(np.where(values > edge, (values + root) / 2, least), least)

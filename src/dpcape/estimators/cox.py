@@ -203,7 +203,7 @@ class Cox(OfEvents):
             event_counts(facts, event=event, by=[], horizon=horizon, n_bins=N_BINS, crowding=CROWDING)
         )
         release = private.releases[-1]
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         counts = shares[0] * (release.n_records * private.counted.divisor)
         spread = float(np.linalg.norm(decoding_of_times(N_BINS)[:, 0]))
         noise = release.scale * release.n_records * spread

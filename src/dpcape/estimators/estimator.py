@@ -139,8 +139,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         with _kept_warnings() as texts:
             shares = self._shares(federation)
             private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
-            # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
-            # fails half-way.
+            # A refusal up to here leaves an earlier fit intact; its guarantee must not outlive a fit that fails
+            # half-way.
             self.__dict__.pop("guarantee_", None)
             self.verdicts_, self.assumptions_ = [], []
             self._accept_losses(federation, private)

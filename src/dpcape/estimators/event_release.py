@@ -64,7 +64,7 @@ class OfEvents(FederatedEstimator):
         shares = private.mean(event_counts(facts, event=event, by=groups, horizon=horizon, n_bins=bins))
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         counts = shares * (n_records * private.counted.divisor)
         decoding, scale = decoding_of_times(bins), release.scale * n_records
         unit = decoding.T @ decoding

@@ -288,7 +288,7 @@ class GeneralizedLinearModel(Regression):
         self.verdicts_, self.assumptions_ = verdicts, list(dict.fromkeys(self.assumptions_))
 
     def _leave_out_offset(self, federation: Federation) -> None:
-        """Nothing is tested of a coefficient that is known."""
+        """Remove test and verdict of the offset's coefficient, which is given."""
         if self.offset is None or self.ridge:
             return
         position = offset_place(federation.facts, self.offset)

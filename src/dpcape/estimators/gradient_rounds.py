@@ -27,7 +27,7 @@ _NOT_ACCURACY = "accuracy must be measured on other rows"
 # shorter: what noise moves the weights by grows with step times rounds over records times mu.
 _USUAL_SIGNAL, _USUAL_ROUNDS, _POWER = 13_000.0, 60, 2 / 3
 WEIGHT = "weight of the trained network; a weight by itself estimates nothing, only predictions have a meaning"
-"""What the weights of networks are."""
+"""Estimand of a network's weights."""
 
 
 def public_step(default: float, *, clip: float, n_rounds: int, noise_scale: float) -> float:

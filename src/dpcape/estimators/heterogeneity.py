@@ -174,7 +174,7 @@ class Heterogeneity(OfSites):
         all_sites = SiteMoments(facts, positions, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
         sums, noise = self._sums(all_sites, private)
         centre, sd = pooled_columns(sums, noise=noise)
-        # Nothing is shortened within the range, or within six standard deviations and more.
+        # Rows are not clipped within the public range, nor within six standard deviations of the mean.
         far = reach_of_rows(float(sums.counts[0]) / len(facts.columns[site].levels), noise * root)
         scale = np.minimum(far * sd, 1 + np.abs(centre)) * root * (1 + 2.0**-30)
         columns = [facts.columns[at] for at in chosen]

@@ -173,7 +173,7 @@ class JointICA(ScoringEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
         by_record = facts.unit == "record"
-        # Judged, and warned of, before the first release.
+        # Decide, and warn, before the first release.
         public = self.public(federation)
         with_maps = by_record and maps_or_warned(public, sources_in_basis(public), needed=True)
         if by_record:

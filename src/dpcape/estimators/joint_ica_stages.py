@@ -157,7 +157,7 @@ def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) ->
 
 
 def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inner: FloatArray) -> FloatArray:
-    """Release what the kept columns of a basis leave of the maps of sources, (D, K), without noise that can be told.
+    """Release the maps of sources beyond the kept columns of a basis, (D, K), shrunk by their noise.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inn
     """
     n_kept, n_components = seen.directions.shape
     reach = score_reach(n_components)
-    # Whitening sees rows that are clipped, so that sources may vary by more than 1; they are sent with variance 1.
+    # Whitening uses clipped rows, so sources may have a variance above 1: rescale them to 1.
     reduced = seen.directions.T @ seen.moment[:n_kept, :n_kept] @ seen.directions
     spread = np.sqrt(np.maximum(np.vecdot(inner @ reduced, inner), 1e-12))
     length = residual_length(seen.moment, seen.left_out, seen.scale, n_kept)

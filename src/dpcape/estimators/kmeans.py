@@ -175,7 +175,7 @@ class KMeans(FederatedEstimator):
         self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
         self.cluster_centers_ = frame.in_units_of_records(centres)
         self.scale_ = frame.scale
-        # Rows that were divided by a length are sums in units of it.
+        # Sums of rows that were divided by a length are in units of that length.
         self.noise_scale_ = private.releases[-1].scale * (1.0 if self._reduces(federation) else frame.length)
         errors = centre_errors(means, scale=self.noise_scale_ / private.valid, length=length)
         self.verdicts_ = of_centres(numbered("centre", n_clusters), centres, errors, farthest=length)

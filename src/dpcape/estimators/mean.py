@@ -148,7 +148,7 @@ class Mean(FederatedEstimator):
         # Where noise hides the variance, use an upper bound instead of zero.
         counted = self.variance_ + released.scale * statistic.square_unit
         record_share = effective_share(federation, release.survivors) / released.share
-        # Without ranges nothing is known of what was clipped: then the interval is about clipped rows.
+        # Without public ranges the clipped part is unknown: the interval is for the mean of clipped rows.
         reach = (high - low) / 2 + np.abs(centre) if facts.ranges and statistic.clipped_unit else np.zeros_like(low)
         spread = _spread(released, counted, reach, record_share=record_share, most=most_clipped(facts))
         clipped = reach * max(released.clipped, 0.0)
@@ -211,7 +211,7 @@ class Mean(FederatedEstimator):
 
 
 def _about_clipped(clipped_to: Scaling | None) -> str:
-    """Return what intervals are about where nothing is known of what was clipped."""
+    """Return what the intervals are for if the clipped part is unknown."""
     if clipped_to is None:
         return "the mean of clipped rows"
     around = " around centre_" if clipped_to.centre.any() else ""

@@ -228,16 +228,16 @@ class MixtureModel(ScoringEstimator):
         too_large = packed_tensor_size(federation.n_features) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", clipped, coordinates
-        whole = third_moment(federation.facts, noise_variance=variance)
-        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
+        full = third_moment(federation.facts, noise_variance=variance)
+        noise_full = tensor_noise_norm(full.diameter, whitening.forward)
         noise_clipped = tensor_noise_norm(clipped.diameter, coordinates.inner)
         # The noise scale of the second release per unit of its diameter, from that of the first.
         shares, first = self._shares(federation), private.releases[-1].scale / second_moment(federation.facts).diameter
-        scale = whole.diameter * first * float(np.sqrt(shares[0] / shares[1]))
+        scale = full.diameter * first * float(np.sqrt(shares[0] / shares[1]))
         negligible = _NEGLIGIBLE * float(np.sqrt(self.n_components))
         small = noise_strength(scale, whitening.forward) <= negligible
-        if self.design == "full" or small or noise_whole <= noise_clipped:
-            return "full", whole, coordinates
+        if self.design == "full" or small or noise_full <= noise_clipped:
+            return "full", full, coordinates
         return "whitened", clipped, coordinates
 
     def _set_components(self, strengths: FloatArray, halves: FloatArray) -> None:

@@ -68,7 +68,7 @@ def warn_if_drowned(whitening: Whitening, decomposition: Decomposition) -> None:
 
 
 def strength_section(strengths: FloatArray, noise_level: float, weights: FloatArray) -> Section:
-    """Return what is drawn of the strengths and weights of components."""
+    """Return the section with charts of the strengths and weights of components."""
     return Section(
         title="Strength of the components",
         tables=(),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _QUANTILE = 0.8
 INTERVALS = ("interval_", "intercept_interval_", "original_interval_", "coef_noise_scale_", "intercept_noise_scale_")
 RARE = "errors of rare rows, such as those of a level of 1%, are at most about twice as large as others"
-"""What the released spread of residuals is clipped to; with private scaling rows are compared in their own units."""
+"""Assumption behind clipping the released spread of residuals; private scaling, which standardises rows, needs none."""
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
 
 
@@ -188,7 +188,7 @@ class Regression(FederatedEstimator):
         return verdicts
 
     def _predictor(self) -> tuple[str, str]:
-        """Return what a coefficient is a change of, and what an intercept is."""
+        """Return the estimands of coefficients and intercepts."""
         raise NotImplementedError
 
     def _result(self) -> Result:

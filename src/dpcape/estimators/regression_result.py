@@ -28,12 +28,12 @@ LOG_MEAN = (
     f"change of the logarithm of the mean of the response, moved into its public range, {_FIXED}",
     "logarithm of the mean of the response, moved into its public range,",
 )
-"""What coefficients and intercepts are, of linear models and of those of the logarithm of a mean."""
+"""Estimands of coefficients and intercepts, for linear models and for models of the logarithm of a mean."""
 _NOT_ESTIMABLE = "Where an interval is not estimable, the coefficient is the shrunken one that predictions use."
 
 
 def log_odds(label: str, against: str) -> tuple[str, str]:
-    """Return what coefficients and intercepts of models of classes are."""
+    """Return the estimands of coefficients and intercepts of models of classes."""
     odds = f"log-odds of {label} against {against}".replace("{", "{{").replace("}", "}}")
     return f"change of the {odds} {_FIXED}", odds
 

@@ -243,8 +243,8 @@ def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, lar
         at_quantile = effect_sets(equations, quantile=quantile, **options)
         return asked.ends(current, unit * at_quantile.low, unit * at_quantile.high)
 
-    left = equations.left_by(equations.ridge)
-    square = unit**2 * (min(left, equations.residual) if left > 0 else equations.residual)
+    ridge_residual = equations.left_by(equations.ridge)
+    square = unit**2 * (min(ridge_residual, equations.residual) if ridge_residual > 0 else equations.residual)
     low, high = ends(quantile)
     values, shrunken = current.copy(), current.copy()
     values[free], shrunken[free] = unit * sets.coefficients, unit * _shrunken(rounds, equations)

@@ -18,7 +18,7 @@ from dpcape.schema.schema import Schema
 from dpcape.tables import largest_weights
 
 THESE_SITES = "Intervals are for these sites; Heterogeneity gives intervals for the wider population of sites."
-"""Whom intervals of means and coefficients are about."""
+"""Population that intervals of means and coefficients are for."""
 CENSORING = "leaving follow-up tells nothing about the time of the event"
 """What every analysis of times to an event assumes."""
 
@@ -32,7 +32,7 @@ class Reported:
     assumptions_: list[str]
 
     def result(self) -> Result:
-        """Return what was found: figures with intervals, noise and meaning, computed from the fitted attributes.
+        """Return the result: figures with intervals, noise and meaning, computed from the fitted attributes.
 
         Returns
         -------
@@ -44,7 +44,7 @@ class Reported:
         return replace(result, assumptions=(*result.assumptions, *self.assumptions_))
 
     def _result(self) -> Result:
-        """Return what was found; of an analysis that does not say what its arrays are, all of them."""
+        """Return the result; unless a subclass describes it, all numeric fitted arrays."""
         arrays = {name: array for name, array in self.fitted_arrays().items() if array.dtype.kind in "biuf"}
         parts = [
             Estimates(

@@ -146,7 +146,7 @@ def _warn_of_hidden_scales(hidden: BoolArray) -> None:
 
 
 def _warn_of_hidden_lengths(hidden: bool) -> None:
-    """Warn that the histogram of lengths shows none."""
+    """Warn that noise hides all lengths in their histogram."""
     if hidden:
         warnings.warn(
             "No radius was found because noise hides the lengths of the rows; the largest possible length is used, so "

@@ -22,7 +22,7 @@ from dpcape.statistics.regression_rounds import regressor_bound
 _ONE_SIDED = 1.645
 # Largest change of log-odds that one round may make, in the mean over records.
 _LONGEST_CHANGE = 4.0
-# The sampling variance of scores is that of the model, and a little more for what one step leaves out.
+# Inflation of the model's sampling variance of scores, for what one Newton step leaves out.
 _SCORE_SPREAD = 1.1
 # Inflation factor for the estimated overdispersion.
 _HIDDEN_EXCESS = 1.5
@@ -32,7 +32,7 @@ _MOST_DISPERSION = 1.15
 _LEAST_UNCUT = 0.5
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
 _OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
-# Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
+# Upper bound on the change in log-odds of the records that determine the curvature, in root mean squares of it.
 _TYPICAL = 2.0
 
 
@@ -126,7 +126,8 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
         return ScoreRound(equations, unit / math.sqrt(level), _SCORE_SPREAD * spread, moment, weight=level)
 
     estimates = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
-    # Counts that vary more are skewed: their clipped residuals say less than their means, and not equally at all rates.
+    # Overdispersed counts are skewed: their clipped residuals underestimate their means, by different amounts at
+    # different rates.
     b = weights_of(rounds.bound, intercept=True)[1]
     shift = slope_shift(ratio, level, math.sqrt(_predictor_spread(estimates.values, moment, b)))
     estimates = _with_shift(estimates, shift, asked, curvature, rounds.scale, b)
@@ -285,12 +286,12 @@ def _dispersion(square: float, curvature: FloatArray, scale: float) -> tuple[flo
     The first is infinite if they vary more than the model allows, whatever the noise is. Clipping hides a part of the
     overdispersion, so the estimated excess is inflated.
     """
-    whole, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
+    trace, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
     own = _ONE_SIDED * scale * LARGEST_RESIDUAL**2
-    ratio = (square + own) / (whole - noise) if whole > noise else math.inf
-    if whole + noise > 0 and (square - own) / (whole + noise) > _MOST_DISPERSION:
+    ratio = (square + own) / (trace - noise) if trace > noise else math.inf
+    if trace + noise > 0 and (square - own) / (trace + noise) > _MOST_DISPERSION:
         return math.inf, ratio
-    if whole <= noise:
+    if trace <= noise:
         return LARGEST_RESIDUAL**2, ratio
     return 1 + _HIDDEN_EXCESS * max(ratio - 1, 0.0), ratio
 
@@ -354,8 +355,8 @@ def _missed(change: FloatArray) -> FloatArray:
     Along the way the curvature falls by a factor of at most exp(-change) (self-concordance: F. Bach, Electronic Journal
     of Statistics 4, 2010), so its inverse is on average at most (exp(change) - 1) / change times that of the step.
     """
-    kept: FloatArray = np.maximum(change, 1e-9)
-    return np.expm1(kept) / kept - 1
+    positive: FloatArray = np.maximum(change, 1e-9)
+    return np.expm1(positive) / positive - 1
 
 
 def _typical_change(rounds: Rounds, step: ScoreRound, change: FloatArray) -> float:

@@ -19,7 +19,7 @@ from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.site_centring import WithinSites, within_sites
 from dpcape.postprocessing.verdicts import DETERMINED
 
-# Results of second moments, and their verdicts, are about the mean as much as about what varies.
+# Second moments mix the mean with the variation, and so do verdicts on them.
 _ONLY_IF = "only if the mean is zero"
 
 

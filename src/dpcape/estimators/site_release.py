@@ -22,6 +22,6 @@ class OfSites(FederatedEstimator):
         """Return sums over all records, and the standard deviation of their noise."""
         means = private.mean(statistic)
         release = private.releases[-1]
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         factor = release.n_records * private.counted.divisor
         return SiteMeans(*(part * factor for part in means)), release.scale * release.n_records

@@ -187,7 +187,7 @@ class Summary(FederatedEstimator):
         shares = private.mean(statistic)
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         parts = [share * (n_records * private.counted.divisor) for share in shares]
         units = [
             unit_covariance(column, weight, bins) for column, weight in zip(statistic.counted, weights, strict=True)

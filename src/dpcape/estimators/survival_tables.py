@@ -61,7 +61,7 @@ def _median(model: KaplanMeier, at: int) -> str:
 
 
 def tested_section(statistic: float, freedom: float, p_value: float) -> Section:
-    """Return what the log-rank test found."""
+    """Return the section with the result of the log-rank test."""
     test = Estimates(
         quantity="log-rank chi2",
         estimand="statistic of the test that all groups have the same hazards, noise included",

@@ -97,7 +97,7 @@ def _of_category(model: Summary, name: str, shown: Sequence[int]) -> Iterator[li
 
 
 def _rows_of(model: Summary, name: str) -> dict[tuple[str, str], int]:
-    """Return where the figures of a variable are."""
+    """Return the row of each figure of a variable, by statistic and level."""
     return {
         (str(statistic), str(level)): row
         for row, (variable, statistic, level) in enumerate(model.rows_)

@@ -201,8 +201,8 @@ class TopicModel(ScoringEstimator):
         if length is None:
             return words, None
         positive = np.maximum(shares, 0.0)
-        kept = float(positive[words].sum() / max(positive.sum(), 1e-300))
-        return words, max(3, round(length * kept))
+        share_kept = float(positive[words].sum() / max(positive.sum(), 1e-300))
+        return words, max(3, round(length * share_kept))
 
     def _third(
         self, federation: Federation, moment: FloatArray, whitening: Whitening, length: int | None
@@ -216,11 +216,11 @@ class TopicModel(ScoringEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
+        full = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
-        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
-        if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
-            return "full", whole, plain
+        noise_full = tensor_noise_norm(full.diameter, whitening.forward)
+        if self.design == "full" or noise_full <= tensor_noise_norm(few.diameter, bounded.inner):
+            return "full", full, plain
         return "whitened", few, bounded
 
     def _set_topics(self, decomposition: Decomposition, n_features: int) -> None:

@@ -172,8 +172,8 @@ def released_moments(
 
 def maps_of_rows_or_warned(public: Public, *, scaled: bool) -> bool:
     """Return whether maps of rows are released, by the rule of the schedule; warn if they are asked for and are not."""
-    asked = (is_centred(public.center, public.clip) and public.kind != "views") or public.clip is not None
-    return maps_or_warned(public, rows_in_basis(public), needed=scaled or not asked)
+    wants_scaling = (is_centred(public.center, public.clip) and public.kind != "views") or public.clip is not None
+    return maps_or_warned(public, rows_in_basis(public), needed=scaled or not wants_scaling)
 
 
 def maps_or_warned(public: Public, rows: InBasis, *, needed: bool) -> bool:

@@ -81,9 +81,9 @@ class WideView:
         return basis_maps(self.basis, inside).T * self.radius
 
     def beyond(self, maps: FloatArray, scale: float) -> FloatArray:
-        """Return released covariances of what is left, (D, K), without the noise that can be told from them."""
-        left = off_basis(self.basis, maps.T, self.n_kept)
-        return shrunk_maps(left, scale, self.basis.inside).T * self.radius
+        """Return released covariances of residuals, (D, K), shrunk by their noise."""
+        residual = off_basis(self.basis, maps.T, self.n_kept)
+        return shrunk_maps(residual, scale, self.basis.inside).T * self.radius
 
 
 @dataclass(frozen=True)

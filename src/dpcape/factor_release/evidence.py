@@ -75,10 +75,10 @@ def closeness(known: FloatArray, rebuilt: FloatArray, n_factors: int) -> FloatAr
     centre = rebuilt.mean(axis=0)
     rows = rebuilt - centre
     squares, directions = np.linalg.eigh(rows @ rows.T)
-    kept = squares > 1e-10 * max(float(squares[-1]), 1e-300)
-    lengths = np.sqrt(squares[kept])
-    in_plane = (known - centre) @ rows.T @ directions[:, kept] / lengths
-    squared = np.maximum(distances(in_plane, directions[:, kept] * lengths), 1e-12)
+    used = squares > 1e-10 * max(float(squares[-1]), 1e-300)
+    lengths = np.sqrt(squares[used])
+    in_plane = (known - centre) @ rows.T @ directions[:, used] / lengths
+    squared = np.maximum(distances(in_plane, directions[:, used] * lengths), 1e-12)
     return np.asarray(0.5 * n_factors * (np.log(squared.mean(axis=1))[:, None] - np.log(squared)))
 
 

@@ -111,7 +111,8 @@ class FeatureAttacks:
             scores = [self._scores(v, known, rebuilt, others, others) for v in variants]
             for rates, table in zip(rates_by_variant, scores, strict=True):
                 rates.append(evidence.found_rate(table))
-            thirds.append(_right_thirds(rebuilt[:, :MOST_INFERRED], features[others, :MOST_INFERRED]))
+            inferred = (rebuilt[:, :MOST_INFERRED], features[others, :MOST_INFERRED])
+            thirds.append(float(np.mean(np.equal(*map(_thirds_by_rank, inferred)))))
             responses += self._read_responses(scores[0], others)
         leaked = f"which row is the person's, and the full records of {self.n_leaked} other released people"
         attacks = [
@@ -167,10 +168,6 @@ class FeatureAttacks:
 def _thirds_by_rank(table: FloatArray) -> NDArray[np.intp]:
     ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
     return np.asarray(3 * ranks // len(table))
-
-
-def _right_thirds(rebuilt: FloatArray, features: FloatArray) -> float:
-    return float(np.mean(_thirds_by_rank(rebuilt) == _thirds_by_rank(features)))
 
 
 def _third_chance(n: int) -> float:

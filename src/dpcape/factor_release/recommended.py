@@ -26,8 +26,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.ridge import least_squares, residual_maker, with_intercept
 
 RIDGES: tuple[float, ...] = tuple(float(v) for v in np.logspace(-4, 4, 17))
-# Lasso weights as fractions of the smallest one that gives beta = beta*; zero is the plain ridge estimate
-# (9).
+# Lasso weights as fractions of the smallest one that gives beta = beta*; zero is the plain ridge estimate (9).
 LASSO_FRACTIONS: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 

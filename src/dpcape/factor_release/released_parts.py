@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,14 @@ class ReleasedParts:
     def take(self, rows: Rows, draws: FloatArray, gram: FloatArray) -> ReleasedParts:
         """Return the parts of a release made for these people only, given its own draws and their Gram matrix."""
         factors = np.asarray(draws.mean(axis=0))
-        kept = None if self.draws is None else _spaced(draws, len(self.draws))
+        spaced = None if self.draws is None else _spaced(draws, len(self.draws))
         return replace(
             self,
             factors=factors,
             covariates=self.covariates[rows],
             response=None if self.response is None else self.response[rows],
             root=None if self.root is None else penalty_root(factors, gram),
-            draws=kept,
+            draws=spaced,
             held_out=None,
             covariates_only=None,
         )
@@ -176,11 +177,5 @@ def remedies(bundle: Bundle) -> list[tuple[str, Callable[[Bundle], Bundle]]]:
         changes.append(("release no draws", without_draws))
     if len(changes) > 1:
         steps = [change for _, change in changes]
-        changes.append(("all of these", lambda start: _in_turn(start, steps)))
+        changes.append(("all of these", lambda start: reduce(lambda changed, change: change(changed), steps, start)))
     return changes
-
-
-def _in_turn(bundle: Bundle, steps: list[Callable[[Bundle], Bundle]]) -> Bundle:
-    for change in steps:
-        bundle = change(bundle)
-    return bundle

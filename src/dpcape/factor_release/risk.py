@@ -289,7 +289,7 @@ def assess_risk(
             n_repeats=n_repeats,
         )
 
-    def left(attacks: Iterable[AttackResult]) -> tuple[AttackResult | None, AttackResult | None]:
+    def headlines(attacks: Iterable[AttackResult]) -> tuple[AttackResult | None, AttackResult | None]:
         pool = [*attacks, *alone]
         return (
             largest(pool, response_known=response_known),
@@ -297,7 +297,7 @@ def assess_risk(
         )
 
     attacks = attack(bundle)
-    headline, without_features = left(attacks)
+    headline, without_features = headlines(attacks)
     return RiskReport(
         n_subjects=n,
         n_features=features.shape[1],
@@ -309,7 +309,7 @@ def assess_risk(
         attacks=attacks,
         headline=headline,
         without_features=without_features,
-        remedies=tuple(Remedy(name, *left(attack(change(bundle)))) for name, change in remedies(bundle)),
+        remedies=tuple(Remedy(name, *headlines(attack(change(bundle)))) for name, change in remedies(bundle)),
         second_release=None if twin is None else added_person(bundle, twin),
         response_known=response_known,
         not_measured=tuple(skipped),

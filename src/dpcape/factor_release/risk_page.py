@@ -35,7 +35,7 @@ def _bars(
             if measured is None:
                 continue
             x = i - 0.4 + width * (g + 0.5)
-            hatch = "///" if g else None  # told apart without colour too
+            hatch = "///" if g else None  # distinguishable without colour
             name = label if i == 0 else None
             axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
             axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
@@ -67,26 +67,24 @@ def reconstruction_picture(report: RiskReport) -> Figure:
 
 def identification_picture(report: RiskReport) -> Figure:
     """Picture of the re-identification rates."""
-    figure, axes = _figure()
-    groups: list[tuple[str, list[Measured | None], str]] = [
-        ("adversary knows all features", [leak.identified_all for leak in report.leaks], BLUE),
-        (f"adversary knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
-    ]
-    _bars(axes, report, groups)
-    axes.set_ylabel("share of people found")
-    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    return figure
+    by_all, by_few = zip(*((leak.identified_all, leak.identified_few) for leak in report.leaks), strict=True)
+    return _by_features(report, [*by_all], [*by_few], "share of people found")
 
 
 def membership_picture(report: RiskReport) -> Figure:
     """Picture of membership inference."""
+    by_all, by_few = zip(*((leak.membership_all, leak.membership_few) for leak in report.leaks), strict=True)
+    return _by_features(report, [*by_all], [*by_few], "area under the curve")
+
+
+def _by_features(
+    report: RiskReport, by_all: list[Measured | None], by_few: list[Measured | None], label: str
+) -> Figure:
+    """Picture of an attack by adversaries who know all features of a person, or a few."""
     figure, axes = _figure()
-    groups = [
-        ("adversary knows all features", [leak.membership_all for leak in report.leaks], BLUE),
-        (f"adversary knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
-    ]
-    _bars(axes, report, groups)
-    axes.set_ylabel("area under the curve")
+    few = f"adversary knows {report.n_few} features"
+    _bars(axes, report, [("adversary knows all features", by_all, BLUE), (few, by_few, ORANGE)])
+    axes.set_ylabel(label)
     axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
 

@@ -20,7 +20,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent
 from dpcape.core.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
 from dpcape.core.limits import check_size
-from dpcape.core.privacy.calibration import noise_ratio, plan_release
+from dpcape.core.privacy.calibration import ReleaseNoise, noise_ratio, plan_release
 from dpcape.core.privacy.gaussian import mu_of
 from dpcape.core.privacy.terms import Terms
 from dpcape.core.protocols.protocol import Protocol
@@ -140,6 +140,16 @@ def planned_releases(
             PlannedRelease(_statistic(release, shape), release.share, int(release.times), str(release.known), instead)
         )
     return tuple(releases)
+
+
+def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
+    """Return the noise of each release; equal ones are planned once."""
+    plans, start = [], 0
+    for entry in releases:
+        check_size(entry.statistic.name, entry.statistic.released_size)
+        plans.append(plan_release(terms, start, entry.statistic, protocol))
+        start += entry.times
+    return plans
 
 
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:

@@ -79,6 +79,6 @@ def _shares_seen(spectrum: FloatArray, scale: float, n_components: int) -> Float
 
     Noise of a direction that is left out counts as much as where it was last seen, so that more noise is never better.
     """
-    first, rest = spectrum[:n_components], np.maximum(spectrum[n_components:], 1e-300)
-    last_seen = rest / (1.5 * noise_norm(1.0, spectrum.size))
-    return np.concatenate([_floored_shares(first, scale), np.minimum(1.0, last_seen / scale) ** 2 / rest])
+    first, further = spectrum[:n_components], np.maximum(spectrum[n_components:], 1e-300)
+    last_seen = further / (1.5 * noise_norm(1.0, spectrum.size))
+    return np.concatenate([_floored_shares(first, scale), np.minimum(1.0, last_seen / scale) ** 2 / further])

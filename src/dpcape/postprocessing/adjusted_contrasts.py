@@ -135,7 +135,7 @@ def residualiser_of(
     of_sum, of_count = noise / weights.sums, noise / weights.counts
     within = sums.products - (sites.sizes * sites.means.T) @ sites.means
     within += np.eye(len(within)) * float(np.sum(of_sum**2 / sites.sizes * sites.is_there))
-    direction, left = _direction(within, _moment_noise(sites, noise, of_sum))
+    direction, residual_products = _direction(within, _moment_noise(sites, noise, of_sum))
     variance = min(max(float(direction @ within @ direction) / n_complete, 0.02), 4.0)
     projected = sites.means @ direction
     leaks = of_sum**2 * float(direction @ direction) + (projected * of_count) ** 2
@@ -147,7 +147,7 @@ def residualiser_of(
     gamma = -direction[1:]
     of_covariates = math.sqrt(max(float(gamma @ within[1:, 1:] @ gamma) / n_complete, 0.0))
     reach += min(max(1.5 * quiet / least, 1.5), 3.0) * of_covariates
-    covariates = float(np.sum(left**2 + _leak_of_slopes(sites, direction, noise, of_sum)))
+    covariates = float(np.sum(residual_products**2 + _leak_of_slopes(sites, direction, noise, of_sum)))
     # Products of residual and covariates are sums over records, with the weights of their sites.
     mean_weight = float(site_weights @ sites.sizes) / float(sites.sizes.sum())
     leak = (float(np.sum(site_weights**2 * leaks)) + (assumed * mean_weight) ** 2 * covariates) / reach**2
@@ -195,9 +195,9 @@ def _contrast_sd(
     else:
         variance = float(sums.products[0, 0]) / n_complete - mean**2
         error = math.hypot(noise / n_complete, 2 * mean * of_mean, (mean**2 - variance) * n_error)
-    kept = min(max(variance, _LEAST_SD**2), 1.0)
+    bounded = min(max(variance, _LEAST_SD**2), 1.0)
     is_known = is_binary or variance >= _LEAST_SD**2
-    return math.sqrt(kept), error / (2 * kept) if is_known else math.inf
+    return math.sqrt(bounded), error / (2 * bounded) if is_known else math.inf
 
 
 def _sites(sums: DesignMeans, count_noise: float) -> _Sites:
@@ -274,9 +274,9 @@ def standard_deviations(variances: FloatArray, errors: FloatArray) -> tuple[Floa
     """Return standard deviations from variances with noise, and their relative errors."""
     estimates, spread = shrunk_to_middle(variances, errors)
     # Values scaled to [-1, 1] have a variance of at most 1.
-    kept = np.clip(estimates, _LEAST_SD**2, 1.0)
+    bounded = np.clip(estimates, _LEAST_SD**2, 1.0)
     # Below the smallest variance, the relative error is at least 1.
-    return np.sqrt(kept), np.maximum(spread / (2 * kept), np.where(estimates < kept, 1.0, 0.0))
+    return np.sqrt(bounded), np.maximum(spread / (2 * bounded), np.where(estimates < bounded, 1.0, 0.0))
 
 
 def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -291,13 +291,13 @@ def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray
     middle_error = 1.2533 * float(np.mean(errors)) / math.sqrt(len(values))
     middle = max(middle, middle_error)
     spread = float(np.mean((values - middle) ** 2))
-    kept = np.clip(1 - errors**2 / max(spread, 1e-300), 0.0, 1.0)
-    wanted = (1 - kept) * (middle - values)
+    own_weight = np.clip(1 - errors**2 / max(spread, 1e-300), 0.0, 1.0)
+    wanted = (1 - own_weight) * (middle - values)
     moved = np.clip(wanted, -errors, errors)
     estimates = np.maximum(values + moved, np.minimum(middle / 2, errors))
     # The part shrunk away differs from the median as much as the spread that noise does not explain.
     own = np.maximum(spread - errors**2, 0.0)
-    squared = kept**2 * errors**2 + (1 - kept) ** 2 * (own + middle_error**2)
+    squared = own_weight**2 * errors**2 + (1 - own_weight) ** 2 * (own + middle_error**2)
     # A value whose shrinkage was limited keeps its own noise; the farther out it is, the less the others inform it.
     beyond = np.clip(np.abs(wanted) - errors, 0.0, errors)
     return estimates, np.where(beyond > 0, np.hypot(errors, beyond), np.sqrt(squared))

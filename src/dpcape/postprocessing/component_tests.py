@@ -31,7 +31,7 @@ _MOST_ENTRIES = 2_000_000
 
 # Excess kurtosis of the columns that tests allow for: that of an exponential distribution.
 _EXCESS = 6.0
-# Against records that are not normal (Laplace: 0.075 rejected at 1.05).
+# Margins for records that are not normal (with 1.05, PCA rejects 0.075 of Laplace samples).
 _PCA_MARGIN = 1.15
 _CCA_MARGIN = 1.05
 # Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form, which is
@@ -40,7 +40,7 @@ _DENSE = 20
 # Size of the corner of a tridiagonal form, in third roots of its own: what is left out changes its outermost
 # eigenvalues by no more than rounding does.
 _CORNER = 12
-# Normal draws are kept in multiples of this many, up to 8 MiB.
+# Normal draws are cached in multiples of this many, up to 8 MiB.
 _NORMALS = 1 << 16
 # Up to this size of a view draws of its products are in double precision.
 _SMALL_PAIRS = 48
@@ -229,7 +229,7 @@ def quantile(draws: FloatArray) -> float:
 
 
 def _index_of_quantile(count: int) -> int:
-    """Return where the quantile is among sorted draws."""
+    """Return the index of the quantile among sorted draws."""
     return math.ceil((1 - LEVEL) * (count + 1)) - 1
 
 

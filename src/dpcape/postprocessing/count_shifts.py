@@ -140,7 +140,7 @@ def _row(point: int) -> FloatArray:
 
 
 def _between(factors: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the values of each line, which are those at :data:`_FACTORS`, at a factor of its own, as ``np.interp``."""
+    """Interpolate each row of values, given at :data:`_FACTORS`, at the row's own factor, as ``np.interp`` does."""
     ends = np.array(_FACTORS)
     inside = np.clip(factors, ends[0], ends[-1])
     at = np.clip(np.searchsorted(ends, inside, side="right") - 1, 0, len(ends) - 2)
@@ -158,7 +158,7 @@ def _figures(rate: float) -> FloatArray:
     residuals, covariances = centred_residuals(counts, np.full(len(counts), rate))
     covariance, root = float(covariances[0]), math.sqrt(rate)
     figures = []
-    # A distribution of SciPy takes longer to be called than to compute: the negative binomial ones together.
+    # Evaluate all negative binomial distributions in one call: SciPy's call costs more than the computation.
     above = np.array(_FACTORS[1:])[:, np.newaxis]
     chances = np.vstack([poisson.pmf(counts, rate), nbinom.pmf(counts, rate / (above - 1), 1 / above)])
     for length, chance in zip(lengths, chances, strict=True):

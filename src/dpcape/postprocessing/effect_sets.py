@@ -222,7 +222,7 @@ class _Problem:
     ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
         every = np.atleast_1d(quantiles)[:, np.newaxis] ** 2
-        # Multiplied by the noise, which may be zero.
+        # Multiply by the noise instead of dividing by it: it may be zero.
         least = np.minimum(unshifted, self.values) ** 2 - max(theta for theta, _ in self._forms) * every * self.noise
         bounded = (least > 0).all(axis=1) & (unshifted > 0).all() & (self.values > 0).all()
         low, high = (np.full((len(every), len(directions)), end) for end in (-math.inf, math.inf))
@@ -263,7 +263,7 @@ class _Problem:
         grid = np.linspace(low, high, _GRID)
         inside = np.flatnonzero(least(grid) <= 0)
         if not inside.size:
-            # Between two grid points at most: the whole of the best neighbourhood is kept.
+            # Accepted values, if any, lie between two grid points: return the whole best neighbourhood.
             best = float(grid[np.argmin(least(grid))])
             return best - step, best + step
         return (

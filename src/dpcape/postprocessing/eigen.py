@@ -179,8 +179,6 @@ def canonical_pairs(
     """Return (x weights, y weights, correlations) of a whitened cross moment; correlations above one are set to one."""
     first, second = spectra
     left, values, right = np.linalg.svd(whitened, full_matrices=False)
-    x_weights = (first.vectors * first.whitener) @ left
-    signs = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(x_weights.shape[1])])
-    signs[signs == 0] = 1.0
+    x_weights, signs = signed((first.vectors * first.whitener) @ left)
     y_weights = (second.vectors * second.whitener) @ right.T
-    return x_weights * signs, y_weights * signs, np.clip(values, 0.0, 1.0)
+    return x_weights, y_weights * signs, np.clip(values, 0.0, 1.0)

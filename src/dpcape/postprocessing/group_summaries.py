@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 
 Interval = tuple[float, float]
-# A covariance, and what is known of its cumulative sums.
+# A covariance, and the cache of its cumulative sums.
 _Noise = tuple[FloatArray, dict[int, FloatArray]]
 
 # Positions tried within a bin for the ends of the interval of a quantile.
@@ -292,14 +292,15 @@ def quantile_and_interval(present: CellCounts, q: float, level: Level) -> tuple[
 def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     """Return the points at which the quantile may lie, in bins."""
     n_bins = len(present.counts) - 1
-    # Sums of the knots before the first, up to each, and of all: row i + 1 is bin i.
+    # Cumulative counts, beginning with 0 before the first knot: row i + 1 is bin i.
     sums = np.concatenate([[0.0], np.cumsum(present.counts)])
     covariance = present.cumulative
 
     def holds(*inequalities: _Combination) -> BoolArray:
         z = -float(ndtri((1 - level.confidence) / 4))
         satisfied = [entry.value(sums) >= -z * entry.deviation(sums, covariance) for entry in inequalities]
-        return np.logical_and.reduce(satisfied)
+        every: BoolArray = np.logical_and.reduce(satisfied)
+        return every
 
     bins = np.arange(1, n_bins + 1)
     one, all_knots = np.ones(n_bins), np.full(n_bins, n_bins + 1)

@@ -199,5 +199,5 @@ def further_of(rounds: Sequence[Round], steps: Sequence[FloatArray]) -> float:
     scale = rounds[1].expected_root[2:]
     chance = rounds[0].chance_of() + rounds[1].chance_of(last=True)
     by_chance = float(scale**2 @ np.diag(chance)[2:])
-    left = math.sqrt(max(float(last @ last) - by_chance, 0.0))
-    return min(max(_FURTHER, left / max(float(np.linalg.norm(before)), 1e-300)), 1.0)
+    beyond_chance = math.sqrt(max(float(last @ last) - by_chance, 0.0))
+    return min(max(_FURTHER, beyond_chance / max(float(np.linalg.norm(before)), 1e-300)), 1.0)

@@ -18,11 +18,11 @@ from dpcape.statistics.followed_columns import ColumnMeans
 from dpcape.statistics.hazard_scores import STRETCH
 
 _MOST_BINS = 24
-# Events that a bin must hold, in standard deviations of their noise.
+# Minimum number of events in a bin, in standard deviations of their noise.
 _CLEAR = 10.0
 _LIMITS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)
 _LEAST_RATE, _LEAST_SD = 0.01, 0.01
-# Length of the row of a rare level: so far below what is counted in full that other columns may lengthen it.
+# Length of the row of a rare level: below full weight, to leave room for the other columns.
 _RARE_ROW = 0.8 * STRETCH
 LEAST_GRAIN = 0.01
 """Minimum relative standard error for the bias from hazards that are constant within time bins."""
@@ -67,13 +67,13 @@ class Baseline(NamedTuple):
             return self
         spread = math.sqrt(min(variance, LARGEST_SPREAD))
         steps = self.hazards * np.diff(self.edges)
-        left, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
+        of_survivors, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
         weights = steps * np.exp(-np.cumsum(steps))
         weights = weights / float(weights.sum())
         return self._replace(
-            hazards=self.hazards / left * math.exp(-(spread**2) / 2),
-            trend=_centred(np.log(left), weights),
-            # In a bin, more events are expected of records that have one than of all.
+            hazards=self.hazards / of_survivors * math.exp(-(spread**2) / 2),
+            trend=_centred(np.log(of_survivors), weights),
+            # Within a bin, records with an event have a higher hazard than all records.
             grain=self.grain * float(weights @ longer),
         )
 
@@ -123,7 +123,7 @@ def _unresolved(events: FloatArray, at_risk: FloatArray, noise: float) -> float:
     is; if all are at its end (ties), (1 - e^(-x)) / x = 1 - x / 2 + ... times. Records of twice the hazard are off by
     twice as much: a coefficient by x / 2, in the mean over events.
     """
-    # Noise adds its own square to that of a count. Few at risk have few events, and much noise.
+    # The square of a noisy count is too large by the variance of the noise. Bins with few at risk are mostly noise.
     divisor = np.maximum(at_risk, max(_FEW * float(at_risk[0]), 1.0))
     squares = float((events**2 - noise**2) @ (1 / divisor))
     return max(0.5 * squares / max(float(events.sum()), noise, 1.0), 0.0)

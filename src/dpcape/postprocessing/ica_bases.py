@@ -40,12 +40,9 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
     if mask is None:
         return full
     if mask.shape != tuple(shape) or int(mask.sum()) < full.shape[1]:
-        raise InvalidParameter(
-            "mask",
-            f"have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside",
-            f"shape {mask.shape} and {int(mask.sum())} voxels",
-            "Use fewer cosines or another mask.",
-        )
+        must = f"have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside"
+        got = f"shape {mask.shape} and {int(mask.sum())} voxels"
+        raise InvalidParameter("mask", must, got, "Use fewer cosines or another mask.")
     return np.linalg.qr(full[mask.ravel()])[0]
 
 

@@ -49,7 +49,8 @@ def rotate(tensor: FloatArray, n: int, *, kurtosis: str = "positive", n_starts: 
         if _sweep(turns, pairs, share) < _SETTLED:
             break
     values = _values(turns, pairs)
-    scores = values.sum(axis=1) if share is None else _explained(values, share)
+    # Of sources of both signs, the part of the tensor that they explain.
+    scores = values.sum(axis=1) if share is None else (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
     best: FloatArray = turns[int(np.argmax(scores))]
     return _ordered(best, pairs)
 
@@ -69,11 +70,6 @@ def _mean_share(n: int) -> float:
     """
     b = 3 / ((n + 2) * (n + 4))
     return b / (1 - 6 / (n + 4) + n * b)
-
-
-def _explained(values: FloatArray, share: float) -> FloatArray:
-    explained: FloatArray = (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
-    return explained
 
 
 def _contracted(turns: FloatArray, pairs: FloatArray) -> FloatArray:
@@ -138,7 +134,8 @@ def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatA
 
     def explained(angles: FloatArray) -> FloatArray:
         d_p, d_q = _turned(entries, angles)
-        return d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
+        values: FloatArray = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
+        return values
 
     angles: FloatArray = _GRID[np.argmax(explained(_GRID), axis=-1)]
     for step in (_GRID[1] - _GRID[0]) * np.array([1.0, 1 / 16, 1 / 256]):

@@ -22,12 +22,12 @@ import numpy as np
 
 from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.component_tests import MomentNoise, in_order, n_draws, p_value_of, quantile
-from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.eigen import Spectrum, signed
 from dpcape.postprocessing.largest_norms import operator_norms
 
-# Against records that are not normal, and whitening by released moments, as for two views.
+# Margin for records that are not normal and for whitening by released moments, as for two views.
 MARGIN = 1.05
-# Entries of the draws that are held at a time.
+# Maximum number of entries of draws in memory.
 _MOST_ENTRIES = 1 << 20
 _SEED = 20260714
 
@@ -81,9 +81,7 @@ def shared_components(crosses: FloatArray, spectra: Sequence[Spectrum], n_compon
         # A view that takes no part has no direction.
         units[at] = np.where(lengths > 1e-9, vectors[at] / np.maximum(lengths, 1e-9), 0.0)
         weights[at] = (spectrum.vectors * spectrum.whitener) @ units[at]
-    first = weights[: spectra[0].size]
-    signs = np.sign(first[np.argmax(np.abs(first), axis=0), np.arange(first.shape[1])])
-    signs[signs == 0] = 1.0
+    _, signs = signed(weights[: spectra[0].size])
     return SharedComponents(weights * signs, values, _pair_correlations(crosses, units, spectra))
 
 

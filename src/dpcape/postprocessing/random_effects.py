@@ -16,8 +16,8 @@ from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 # many records.
 _CLEAR, _FEWEST = 5.0, 5.0
 _FARTHEST = 1e12
-# Rows are shortened only where a value is so many standard deviations from the mean, or farther: as far as noise of a
-# mean stays below so much of what sampling does to it.
+# Rows are clipped at this many standard deviations from the mean, or farther out as long as the noise of a mean stays
+# below this share of its sampling error.
 _FAR, _SMALL = 6.0, 0.3
 # Values more standard deviations than this from a normal mean hardly move it.
 _TAIL = 2.5

@@ -73,7 +73,7 @@ def ratio_interval(ratio: FloatArray, half_width: FloatArray, divisor: Reach) ->
 def _root(size: FloatArray, half_width: FloatArray, divisor: Reach, side: int) -> FloatArray:
     """Return the ratio x, below or above a size, with (size - x)^2 = half^2 + (x error)^2 of the divisor there."""
     if side < 0:
-        # Of an end below zero a shorter divisor takes it farther away, as of one above the size.
+        # A smaller divisor moves an end below zero outwards, like an end above the size.
         error, above = np.where(half_width > size, divisor.shorter, divisor.longer), half_width <= size
     else:
         error, above = divisor.shorter, np.zeros(len(size), dtype=bool)

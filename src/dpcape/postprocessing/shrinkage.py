@@ -97,12 +97,12 @@ def shrunken_solution(
     curvature = np.maximum(cleaned, scale * math.sqrt(values.size))
     keep = curvature > _RANK_TOLERANCE * max(float(curvature.max(initial=0.0)), 1e-300)
     curvature = np.where(keep, curvature, 1.0)
-    kept, hidden = np.ones_like(values), np.zeros_like(values)
+    shrinkage, hidden = np.ones_like(values), np.zeros_like(values)
     if cross_scale > 0:
         best, _ = _prior_variance(heights, curvature, cross_scale)
-        kept = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
+        shrinkage = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
         hidden = _hidden_variance(heights, cleaned, scale=scale, cross_scale=cross_scale)
-    gains = kept * keep / (curvature + ridge)
+    gains = shrinkage * keep / (curvature + ridge)
     return Solution(
         coefficients=vectors @ (gains * heights),
         noise_covariance=(vectors * hidden) @ vectors.T,

@@ -150,5 +150,5 @@ def _shrunken(apart: FloatArray, shares: FloatArray, scales: FloatArray) -> Floa
     _, values, directions = np.linalg.svd(weighted, full_matrices=False)
     if float((values**2).sum()) <= likely:
         return np.zeros_like(apart)
-    kept = np.maximum(values**2 - float(squares.sum()), 0.0) / np.maximum(values**2, 1e-300)
-    return np.asarray((apart @ directions.T * kept) @ directions)
+    factors = np.maximum(values**2 - float(squares.sum()), 0.0) / np.maximum(values**2, 1e-300)
+    return np.asarray((apart @ directions.T * factors) @ directions)

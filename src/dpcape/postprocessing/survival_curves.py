@@ -106,7 +106,8 @@ def curve_of(counts: CellCounts, level: Level) -> Curve:
     noise = np.full(len(survival), math.nan)
     if n_known:
         estimate, low[:n_known], high[:n_known], noise[:n_known] = _known_part(counts, at, n_known, level)
-        survival[:n_known] = _falling(estimate)
+        # The nearest shares that do not rise.
+        survival[:n_known] = isotonic_regression(np.clip(estimate, 0.0, 1.0), increasing=False).x
     high[n_known:] = high[n_known - 1] if n_known else 1.0
     survival[n_known:] = survival[n_known - 1] if n_known else 0.5
     after = np.maximum(at.after @ counts.counts, 0.0)
@@ -216,11 +217,6 @@ def _n_known(counts: CellCounts, at: _Bins, spreads: FloatArray) -> int:
     return max(int(hidden[0]) - 1, 0) if len(hidden) else len(spreads)
 
 
-def _falling(values: FloatArray) -> FloatArray:
-    """Return the nearest shares that do not rise."""
-    return isotonic_regression(np.clip(values, 0.0, 1.0), increasing=False).x
-
-
 def median_of(curve: Curve, times: FloatArray) -> tuple[float, tuple[float, float]]:
     """Return the time by which half of a group has its event, and its interval; infinite where it is not reached.
 
@@ -302,7 +298,7 @@ def log_rank(groups: Sequence[CellCounts]) -> LogRankTest:
     shares, together = middle / middle.sum(axis=0), events.sum(axis=0)
     excess = (events - together * shares).sum(axis=1)
     sampled = np.diag((together * shares).sum(axis=1)) - np.einsum("gk,k,hk->gh", shares, together, shares)
-    # What one group's counts in a bin add to the excess of that group; of every group its share is subtracted.
+    # Change in a group's excess with its own counts in a bin; each group's share of it is subtracted below.
     moved = at.events[first] - (together / middle.sum(axis=0))[:, np.newaxis] * at.middle[first]
     covariance = _nonnegative(sampled)
     for position, group in enumerate(groups):

@@ -59,11 +59,11 @@ def whiten(moment: FloatArray, n_components: int, *, scale: float) -> Whitening:
     # An absolute minimum keeps the exact, rank-deficient case finite.
     least = max(edge / 2, float(np.abs(values).max()) * 1e-10, 1e-150)
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    kept = np.where(values > edge, (values + root) / 2, least)
-    kept = np.maximum(kept, least)
+    cleaned = np.where(values > edge, (values + root) / 2, least)
+    cleaned = np.maximum(cleaned, least)
     # The norm of the noise fluctuates: 10% more is not clearly above.
     n_drowned = int(np.sum(values <= max(1.1 * edge, least)))
-    return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_drowned)
+    return Whitening(vectors / np.sqrt(cleaned), vectors * np.sqrt(cleaned), values, cleaned, n_drowned)
 
 
 def _top_eigen(moment: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:

@@ -372,7 +372,8 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     counts = {word: sum(entry.word == word for entry in verdicts) for word in WORDS}
     parts = [f"{count} {'is' if count == 1 else 'are'} {word}" for word, count in counts.items() if count]
     noun = "quantity" if len(verdicts) == 1 else "quantities"
-    return f"Of {len(verdicts)} {noun}, {_listed(parts)}."
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {len(verdicts)} {noun}, {listed}."
 
 
 def warning_of(verdicts: Sequence[Verdict]) -> str:
@@ -388,10 +389,6 @@ def warning_of(verdicts: Sequence[Verdict]) -> str:
         f"{len(hidden)} of {len(verdicts)} quantities must not be read as findings, because they are not determined: "
         f"{', '.join(hidden[:_NAMED])}{more}. {remedy}"
     )
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _reach(first: float, last: float, *, digits: int = 2, lowest: float = -math.inf) -> str:

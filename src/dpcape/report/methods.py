@@ -82,12 +82,12 @@ def _settings(model: Fitted) -> str:
     texts = [
         f"{name} = {value}"
         for name, value in plain.items()
-        if _listed(value) != _listed(defaults[name]) and len(str(value)) < 200
+        if _as_list(value) != _as_list(defaults[name]) and len(str(value)) < 200
     ]
     return f", with {', '.join(texts)}" if texts else ""
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -13,6 +13,7 @@ from dpcape.planning.page.traced import Event, Paths, Traced, expression, javasc
 
 # What an extent may depend on: public numbers, and the noise of earlier releases.
 _PUBLIC = "p, noise1, noise2, noise3"
+_NOISES = "    let noise1 = 1, noise2 = 1, noise3 = 1;\n"
 # Facts of the records on the page; everything else a schedule uses is an option, or fixed.
 _FACTS = (
     "n_features",
@@ -32,7 +33,7 @@ def schedule_script() -> str:
     """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
     extents: dict[str, int] = {}
     entries = [
-        f"  {json.dumps(name)}: function* (p) {{\n{_body(ways(analysis, variant, extents))}  }},"
+        f"  {json.dumps(name)}: function* (p) {{\n{_NOISES}{tree(ways(analysis, variant, extents))}  }},"
         for name, (analysis, variant) in variants().items()
     ]
     shared = "".join(f"  ({_PUBLIC}) => ({text}),\n" for text in extents)
@@ -68,10 +69,6 @@ def ways(analysis: Analysis, variant: Variant, extents: dict[str, int]) -> list[
             _run(analysis, variant, paths, extents)
             runs.append(paths.events)
     return runs
-
-
-def _body(runs: list[list[Event]]) -> str:
-    return "    let noise1 = 1, noise2 = 1, noise3 = 1;\n" + tree(runs)
 
 
 def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, int]) -> None:

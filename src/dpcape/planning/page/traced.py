@@ -57,10 +57,10 @@ class Traced:
         return Traced(f"(-{self.text})", self.paths)
 
     def __floordiv__(self, other: object) -> Traced:
-        return Traced(f"Math.floor({self.text} / {_whole(other)})", self.paths)
+        return Traced(f"Math.floor({self.text} / {_integer_operand(other)})", self.paths)
 
     def __rfloordiv__(self, other: object) -> Traced:
-        return Traced(f"Math.floor({_whole(other)} / {self.text})", self.paths)
+        return Traced(f"Math.floor({_integer_operand(other)} / {self.text})", self.paths)
 
     def _not_known(self) -> Never:
         raise TypeError(
@@ -105,7 +105,7 @@ def written(value: object) -> str:
     return f"(-{text})" if math.copysign(1.0, number) < 0 else text
 
 
-def _whole(value: object) -> str:
+def _integer_operand(value: object) -> str:
     """Return the JavaScript expression of an operand of ``//``."""
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"Both operands of // must be integers; got {value!r}. Use / instead.")
