@@ -26,8 +26,8 @@ from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.planning.measures import expected_word, measure_of
 from dpcape.planning.page.planner_page import write_planner
-from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
-from dpcape.planning.study_plan import plan_study, plans_of, terms_of
+from dpcape.planning.planned import facts_of, options_of, parameters_of, plans_of, releases_of
+from dpcape.planning.study_plan import plan_study, terms_of
 
 pytestmark = pytest.mark.browser
 RELATIVE = 1e-9

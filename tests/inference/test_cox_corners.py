@@ -56,7 +56,7 @@ def _last_round(curvature: np.ndarray, noise: float) -> Round:
 
 
 def test_nothing_is_known_where_the_curvature_of_one_column_may_be_noise() -> None:
-    usual = _last_round(np.zeros((4, 4)), 1e-4).usual
+    usual = _last_round(np.zeros((4, 4)), 1e-4).expected_root
     own = float(_last_round(np.zeros((4, 4)), 1e-4).curvature_noise[3, 3])
     for times, is_clear in ((1.0, False), (2.0, False), (4.0, True)):
         curvature = np.diag(usual**2)

@@ -92,7 +92,7 @@ def test_steps_of_hazards(part: str) -> None:
     width, limit, spread = 2, 1.25, np.full(2, 1 / 1.3)
     baseline = Baseline(np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.8]), np.array([-1.0, 1.0]), 0.5, 0.0)
     noise, n_records = (1e-9, 300.0) if part == "sampling" else (0.002, 1e12)
-    usual = Round(_no_means(width), limit, noise, n_records, baseline, spread).usual
+    usual = Round(_no_means(width), limit, noise, n_records, baseline, spread).expected_root
     curvature = 1.2 * np.diag(usual**2)
 
     def found(run: int) -> np.ndarray:

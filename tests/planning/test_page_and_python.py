@@ -18,8 +18,8 @@ from dpcape.core.errors import DpcapeError
 from dpcape.core.protocols.registry import make_protocol, plannable
 from dpcape.planning.consortium import Consortium
 from dpcape.planning.page.planner_page import write_planner
-from dpcape.planning.planned import options_of, releases_of
-from dpcape.planning.study_plan import _release_entry, plan_study, plans_of, terms_of
+from dpcape.planning.planned import options_of, plans_of, releases_of
+from dpcape.planning.study_plan import _release_entry, plan_study, terms_of
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node, which runs the page's scripts, is missing")
 N_CASES = 24

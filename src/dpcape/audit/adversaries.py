@@ -72,11 +72,11 @@ def strongest(protocol: Protocol, sites: tuple[str, ...], victim: str) -> list[A
     colluding = tuple(others[len(others) - n_colluding :])
     n_lost = min(len(sites) - settings.minimum_sites, len(others) - n_colluding)
     name = f"{protocol.name}, {_number(n_colluding)} colluding"
-    found = [Adversary(name, protocol, colluding, (), sites, victim)]
+    adversaries = [Adversary(name, protocol, colluding, (), sites, victim)]
     if n_lost:
         lost = tuple(others[:n_lost])
-        found.append(Adversary(f"{name}, {_number(n_lost)} lost", protocol, colluding, lost, sites, victim))
-    return found
+        adversaries.append(Adversary(f"{name}, {_number(n_lost)} lost", protocol, colluding, lost, sites, victim))
+    return adversaries
 
 
 def _number(count: int) -> str:

@@ -28,9 +28,9 @@ class _View:
         self.mixing.append(mixing)
 
 
-def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference: IntArray) -> FloatArray:
+def scores(adversary: Adversary, plan: ReleaseNoise, observed: Observed, difference: IntArray) -> FloatArray:
     """Return one score per trial; larger means that ``difference`` was added to the victim's statistic."""
-    view = _view(adversary, held)
+    view = _view(adversary, observed)
     spread = np.array([*(plan.shared_steps(n) for n in adversary.sites), *(plan.own_steps(n) for n in adversary.sites)])
     weights = _weights(np.array(view.shift), np.array(view.mixing) * spread)
     along = sum(
@@ -40,31 +40,31 @@ def scores(adversary: Adversary, plan: ReleaseNoise, held: Observed, difference:
     return np.asarray(along)
 
 
-def _view(adversary: Adversary, held: Observed) -> _View:
+def _view(adversary: Adversary, observed: Observed) -> _View:
     view = _View()
     n_sites = len(adversary.sites)
     draw, own = np.eye(n_sites, 2 * n_sites), np.eye(n_sites, 2 * n_sites, n_sites)
     index = {name: position for position, name in enumerate(adversary.sites)}
     protocol = adversary.protocol
-    if not held.releases:
+    if not observed.releases:
         # Only the sum was opened.
-        known = sum(held.drawn[name, "own"] for name in adversary.colluding)
-        view.add(held.sums["sum"] - known, own[[index[n] for n in adversary.honest]].sum(axis=0), enters=True)
+        known = sum(observed.drawn[name, "own"] for name in adversary.colluding)
+        view.add(observed.sums["sum"] - known, own[[index[n] for n in adversary.honest]].sum(axis=0), enters=True)
         return view
     cancelling = draw - draw.mean(axis=0) if protocol.shares_noise else np.zeros_like(draw)
     for name in adversary.honest:
-        view.add(held.releases[name], cancelling[index[name]] + own[index[name]], enters=name == adversary.victim)
+        view.add(observed.releases[name], cancelling[index[name]] + own[index[name]], enters=name == adversary.victim)
     if protocol.shares_noise and not protocol.needs_dealer:
-        view.add(held.sums["sum of draws"], draw.sum(axis=0))
+        view.add(observed.sums["sum of draws"], draw.sum(axis=0))
         for name in adversary.colluding:
-            view.add(held.drawn[name, "draw"], draw[index[name]])
+            view.add(observed.drawn[name, "draw"], draw[index[name]])
         if adversary.lost:
             survivors = [index[n] for n in adversary.sites if n not in adversary.lost]
-            view.add(held.sums["correction"], draw[survivors].sum(axis=0))
+            view.add(observed.sums["correction"], draw[survivors].sum(axis=0))
     if protocol.needs_dealer:
         for name in adversary.colluding:
             # A colluding site knows what it received from the dealer: its release minus its own noise.
-            view.add(held.releases[name] - held.drawn[name, "own"], cancelling[index[name]])
+            view.add(observed.releases[name] - observed.drawn[name, "own"], cancelling[index[name]])
     return view
 
 
@@ -72,7 +72,7 @@ def _weights(shift: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the weights of the best linear test between N(0, S S') and N(shift, S S')."""
     size = np.linalg.norm(spread, axis=1)
     left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
-    kept = values > 1e-9 * values[0]
-    inside = left[:, kept].T @ (shift / size)
-    weights: FloatArray = (left[:, kept] @ (inside / values[kept] ** 2)) / size
+    used = values > 1e-9 * values[0]
+    inside = left[:, used].T @ (shift / size)
+    weights: FloatArray = (left[:, used] @ (inside / values[used] ** 2)) / size
     return weights

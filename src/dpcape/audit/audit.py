@@ -137,7 +137,7 @@ def audit(
     )
 
 
-# Several adversaries attack one protocol, and with less noise again: what they attack is the same.
+# Cached: several adversaries attack the same run, also with reduced noise.
 @lru_cache(maxsize=16)
 def _prepared(
     case: Case, protocol: Protocol, epsilon: float, delta: float, seed: int
@@ -151,10 +151,10 @@ def _prepared(
 def victim_steps(case: Case, transcript: RecordedRun, pair: Neighbours) -> list[tuple[IntArray, IntArray]]:
     """Return the victim's weighted totals on the grid, one pair per release, as a real site computes them."""
     others = case.numbers(0)[case.victim][1:]
-    found = [
+    totals = [
         _steps(case.victim, case.records(np.vstack([unit, others])), transcript) for unit in (pair.first, pair.second)
     ]
-    return list(zip(*found, strict=True))
+    return list(zip(*totals, strict=True))
 
 
 def _steps(name: str, records: Records, transcript: RecordedRun) -> list[IntArray]:
@@ -218,14 +218,14 @@ class Attack:
         request, terms = self._transcript.requests[number], self._transcript.terms
         steps = self.steps[number]
         room = max(1, _ENTRIES // steps[0].size)
-        parts = []
+        batches = []
         for batch, begin in enumerate(range(0, n_trials, room)):
             stage = ProtocolRun(
                 self._adversary, terms, request, noise=noise(batch).child(number), factors=self._factors
             )
-            held = stage.run(steps[moved], min(room, n_trials - begin))
-            parts.append(scores(self._adversary, request.plan, held, steps[1] - steps[0]))
-        return np.concatenate(parts)
+            observed = stage.run(steps[moved], min(room, n_trials - begin))
+            batches.append(scores(self._adversary, request.plan, observed, steps[1] - steps[0]))
+        return np.concatenate(batches)
 
 
 def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArray, IntArray]:
@@ -234,5 +234,5 @@ def _largest(still: IntArray, moved: IntArray, most: int | None) -> tuple[IntArr
     # where all are the same.
     n_apart = max(1, int(np.count_nonzero(moved != still)))
     n_kept = n_apart if most is None else min(most, n_apart)
-    kept = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:n_kept])
-    return still[kept], moved[kept]
+    chosen = np.sort(np.argsort(-np.abs(moved - still), kind="stable")[:n_kept])
+    return still[chosen], moved[chosen]

@@ -65,7 +65,7 @@ class Case:
 
     def federation(self, transport: Transport, protocol: Protocol) -> Federation:
         """Return the federation that the analysis is fitted to."""
-        # Few records and a large delta, so that few attacks tell much; no records of people are here.
+        # Few records and a large delta make attacks informative; the records are synthetic.
         return Federation(
             transport, protocol=protocol, weights=self.weights, enclosure=self.enclosure, accept_large_delta=True
         )
@@ -81,21 +81,9 @@ def _counts(numbers: FloatArray) -> Records:
     return documents(np.floor(8 * np.abs(numbers)).astype(np.int64))
 
 
-def _two_classes(numbers: FloatArray) -> Records:
-    return labelled(numbers[:, :-1], (numbers[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1])
-
-
 def _three_classes(numbers: FloatArray) -> Records:
     codes = np.digitize(numbers[:, -1], (-0.3, 0.3))
     return labelled(numbers[:, :-1], codes, bound=1.0, classes=[0, 1, 2])
-
-
-def _response(numbers: FloatArray) -> Records:
-    return labelled(numbers[:, :-1], numbers[:, -1], bound=1.0, response=(-1, 1))
-
-
-def _count_response(numbers: FloatArray) -> Records:
-    return labelled(numbers[:, :-1], 5 + 5 * numbers[:, -1], bound=1.0, response=(0, 10))
 
 
 def _positive_response(numbers: FloatArray) -> Records:
@@ -108,52 +96,36 @@ def _people(numbers: FloatArray) -> Records:
     return subjects(series, bound=3.0, unit="subject", rows_per_subject=_TIME_POINTS, n_features=2)
 
 
-def _plain(numbers: FloatArray) -> Records:
-    return rows(numbers, bound=1.0)
-
-
-def _two_views(numbers: FloatArray) -> Records:
-    return views(numbers[:, :2], numbers[:, 2:], bounds=(1.0, 1.0))
-
-
-def _three_views(numbers: FloatArray) -> Records:
-    return views(numbers[:, :2], numbers[:, 2:4], numbers[:, 4:], bounds=(1.0, 1.0, 1.0))
-
-
-def _time_points(numbers: FloatArray) -> Records:
-    return subjects([numbers], bound=3.0, unit="record")
-
-
 def _typed(numbers: FloatArray) -> Records:
     """Return a table of two numbers, a category and a group; large numbers are missing values."""
     columns = {"first": (-1, 1), "second": (-1, 1), "third": ["a", "b", "c"], "group": ["x", "y"]}
-    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
-    levels = np.clip(np.nan_to_num(held[:, 2:]) + 1, 0, 1.99)
+    values = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    levels = np.clip(np.nan_to_num(values[:, 2:]) + 1, 0, 1.99)
     third = np.array(["a", "b", "c"], dtype=object)[(levels[:, 0] * 1.5).astype(int)]
     group = np.array(["x", "y"], dtype=object)[levels[:, 1].astype(int)]
-    return table({"first": held[:, 0], "second": held[:, 1], "third": third, "group": group}, columns=columns)
+    return table({"first": values[:, 0], "second": values[:, 1], "third": third, "group": group}, columns=columns)
 
 
 def _followed(numbers: FloatArray) -> Records:
     """Return a table of a time to an event, a number and a group; large numbers are missing values."""
     columns = {"survival": {"time": "days", "event": "died", "range": [0, 2]}, "other": (-1, 1), "group": ["x", "y"]}
-    held = np.where(np.abs(numbers) < 20, numbers, np.nan)
-    died = np.where(np.isnan(held[:, 1]), np.nan, (held[:, 1] > 0).astype(float))
-    group = np.array(["x", "y"], dtype=object)[(np.nan_to_num(held[:, 3]) > 0).astype(int)]
-    return table({"days": held[:, 0] + 1, "died": died, "other": held[:, 2], "group": group}, columns=columns)
+    values = np.where(np.abs(numbers) < 20, numbers, np.nan)
+    died = np.where(np.isnan(values[:, 1]), np.nan, (values[:, 1] > 0).astype(float))
+    group = np.array(["x", "y"], dtype=object)[(np.nan_to_num(values[:, 3]) > 0).astype(int)]
+    return table({"days": values[:, 0] + 1, "died": died, "other": values[:, 2], "group": group}, columns=columns)
 
 
 _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
-    "rows": _plain,
-    "views": _two_views,
-    "three_views": _three_views,
+    "rows": lambda x: rows(x, bound=1.0),
+    "views": lambda x: views(x[:, :2], x[:, 2:], bounds=(1.0, 1.0)),
+    "three_views": lambda x: views(x[:, :2], x[:, 2:4], x[:, 4:], bounds=(1.0, 1.0, 1.0)),
     "documents": _counts,
-    "two_classes": _two_classes,
+    "two_classes": lambda x: labelled(x[:, :-1], (x[:, -1] > 0).astype(int), bound=1.0, classes=[0, 1]),
     "three_classes": _three_classes,
-    "response": _response,
-    "counts": _count_response,
+    "response": lambda x: labelled(x[:, :-1], x[:, -1], bound=1.0, response=(-1, 1)),
+    "counts": lambda x: labelled(x[:, :-1], 5 + 5 * x[:, -1], bound=1.0, response=(0, 10)),
     "positive": _positive_response,
-    "time_points": _time_points,
+    "time_points": lambda x: subjects([x], bound=3.0, unit="record"),
     "people": _people,
     "table": _typed,
     "followed": _followed,
@@ -162,8 +134,8 @@ _MAKERS: dict[str, Callable[[FloatArray], Records]] = {
 
 def _case(analysis: Analysis, case: AuditCase) -> Case:
     def make(epsilon: float, delta: float) -> Estimator:
-        made: Estimator = analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
-        return made
+        estimator: Estimator = analysis.load()(**case.parameters, epsilon=epsilon, delta=delta)
+        return estimator
 
     return Case(case.name, make, _MAKERS[case.records], case.n_numbers)
 

@@ -27,7 +27,7 @@ def sent_by_sites(
     Bytes (keys, signatures, masked and noisy vectors) are random: only their lengths are kept. Texts and numbers are
     kept as they are.
     """
-    sites = in_process({name: case.records(held) for name, held in numbers.items()}, noise=Replay(seed))
+    sites = in_process({name: case.records(site_numbers) for name, site_numbers in numbers.items()}, noise=Replay(seed))
     listener = _Replies(sites)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DpcapeWarning)
@@ -40,14 +40,14 @@ def sent_by_sites(
 
 def differences(first: Sent, second: Sent) -> list[str]:
     """Return in words where two runs on neighbouring data sets sent something else."""
-    found = [
+    texts = [
         f"reply {number + 1} of {one[0]} ({one[1]})"
         for number, (one, other) in enumerate(zip(first, second, strict=False))
         if one != other
     ]
     if len(first) != len(second):
-        found.append(f"the number of replies ({len(first)} and {len(second)})")
-    return found
+        texts.append(f"the number of replies ({len(first)} and {len(second)})")
+    return texts
 
 
 class _Replies(Passing):

@@ -56,7 +56,7 @@ class WatchedNoise(NoiseSource):
     ----------
     inner : NoiseSource
         Source that draws the noise.
-    held : Observed
+    observed : Observed
         View to which draws are added.
     watched : collection of str
         Sites whose draws are recorded.
@@ -72,18 +72,18 @@ class WatchedNoise(NoiseSource):
         self,
         inner: NoiseSource,
         *,
-        held: Observed,
+        observed: Observed,
         watched: Collection[str],
         factors: Mapping[str, float],
         labels: tuple[str | int, ...] = (),
     ) -> None:
-        self._inner, self._held, self._watched = inner, held, watched
+        self._inner, self._observed, self._watched = inner, observed, watched
         self._factors, self._labels = factors, labels
 
     def child(self, *labels: str | int) -> WatchedNoise:
         return WatchedNoise(
             self._inner.child(*labels),
-            held=self._held,
+            observed=self._observed,
             watched=self._watched,
             factors=self._factors,
             labels=self._labels + labels,
@@ -97,7 +97,7 @@ class WatchedNoise(NoiseSource):
         drawn = self._inner.integer_gaussian(scale * self._factors.get(purpose, 1.0), size)
         if self._labels[0] in self._watched:
             # A copy: a site overwrites its draws once they are used.
-            self._held.drawn[str(self._labels[0]), purpose] = drawn.copy()
+            self._observed.drawn[str(self._labels[0]), purpose] = drawn.copy()
         return drawn
 
 
@@ -151,8 +151,8 @@ class ProtocolRun:
     ) -> None:
         self.terms, self.plan, self._request = terms, request.plan, request
         self._adversary = adversary
-        self.held = Observed()
-        self.noise = WatchedNoise(noise, held=self.held, watched=adversary.colluding, factors=factors)
+        self.observed = Observed()
+        self.noise = WatchedNoise(noise, observed=self.observed, watched=adversary.colluding, factors=factors)
         self.signers = {name: Identity.generate() for name in (*terms.sites, DEALER)}
         self.pinned = {name: signer.public for name, signer in self.signers.items()}
         self._dealer = NoiseDealer(self.signers[DEALER], self.noise)
@@ -163,16 +163,16 @@ class ProtocolRun:
         repeated = np.tile(victim_steps, n_trials)
         zeros = np.zeros_like(repeated)
         protocol = self._adversary.protocol
-        self._halves = {
+        self._roles = {
             name: protocol.site_role(
                 _RepeatedContext(name, self, repeated if name == self._adversary.victim else zeros)
             )
             for name in self.terms.sites
         }
         coordinator = protocol.coordinator(self, self.terms)
-        coordinator.on_read = self.held.read
+        coordinator.on_read = self.observed.read
         coordinator.run(self._request, self.plan, repeated.size)
-        return self.held
+        return self.observed
 
     @property
     def identities(self) -> Mapping[str, bytes]:
@@ -182,7 +182,7 @@ class ProtocolRun:
     @property
     def keys(self) -> Mapping[str, bytes]:
         """Encryption keys of the sites."""
-        return {name: half.key() for name, half in self._halves.items()}
+        return {name: role.key() for name, role in self._roles.items()}
 
     @property
     def dealer(self) -> str:
@@ -198,5 +198,5 @@ class ProtocolRun:
             elif name == DEALER:
                 replies[name] = m.decode_from_site(self._dealer.answer(m.encode(message)))[1]
             else:
-                replies[name] = self._halves[name].answer(message)
+                replies[name] = self._roles[name].answer(message)
         return replies, tuple(missing)

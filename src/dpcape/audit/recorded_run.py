@@ -51,13 +51,13 @@ def run_once(case: Case, protocol: Protocol, *, epsilon: float, delta: float, se
     )
     listener = _Listener(sites)
     with warnings.catch_warnings():
-        # With so few records results are poor, and they are not used.
+        # Results of so few records are poor; they are not used.
         warnings.simplefilter("ignore", UtilityWarning)
         model = case.make(epsilon, delta).fit(case.federation(listener, protocol))
     terms, requests = listener.heard()
-    place = terms.sites.index(case.victim)
+    position = terms.sites.index(case.victim)
     statistics = tuple(
-        build(request.statistic, terms.facts, decode_public(request.public)).at(place) for request in requests
+        build(request.statistic, terms.facts, decode_public(request.public)).at(position) for request in requests
     )
     return RecordedRun(terms, requests, statistics, model.guarantee_)
 

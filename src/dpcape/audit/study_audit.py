@@ -136,7 +136,7 @@ def audit_study(
     tell("comparing messages between neighbours", 0.3)
     messages = compared_messages(case, study, pair, seed=seed)
     steps = victim_steps(case, transcript, pair)
-    found = []
+    findings = []
     adversaries = strongest(protocol, study.sites, case.victim)
     for number, adversary in enumerate(adversaries):
         n_steps = 2 * len(transcript.requests) * len(adversaries)
@@ -145,8 +145,8 @@ def audit_study(
         attack = Attack(adversary, transcript, steps, factors=factors or {}, most_entries=most, progress=counter)
         still = attack.scores(n_trials, moved=False, noise=lambda k: noise(2 * k))
         moved = attack.scores(n_trials, moved=True, noise=lambda k: noise(2 * k + 1))
-        found.append(_finding(study, adversary, transcript, attack, still, moved, messages))
-    return found
+        findings.append(_finding(study, adversary, transcript, attack, still, moved, messages))
+    return findings
 
 
 def compared_messages(case: Case, study: Study, pair: Neighbours, *, seed: int) -> tuple[str, ...]:
@@ -210,12 +210,9 @@ def _reached(transcript: RecordedRun, attack: Attack, victim: str) -> float:
 def _require_feasible(transcript: RecordedRun) -> None:
     size = sum(statistic.released_size for statistic in transcript.statistics)
     if size > _LARGEST:
-        raise InvalidParameter(
-            "the releases of a study",
-            f"hold at most {_LARGEST} numbers to be audited",
-            size,
-            "Audit a copy of the study with fewer columns: the arithmetic is the same.",
-        )
+        must = f"hold at most {_LARGEST} numbers to be audited"
+        remedy = "Audit a copy of the study with fewer columns: the arithmetic is the same."
+        raise InvalidParameter("the releases of a study", must, size, remedy)
 
 
 def _effort(transcript: RecordedRun) -> Effort:
@@ -231,8 +228,8 @@ class _Counter:
     """Tells how far an attack is, one release after the other."""
 
     def __init__(self, tell: Progress, words: str, begin: float, step: float) -> None:
-        self._tell, self._words, self._part, self._step = tell, words, begin, step
+        self._tell, self._words, self._progress, self._step = tell, words, begin, step
 
     def __call__(self) -> None:
-        self._part += self._step
-        self._tell(self._words, self._part)
+        self._progress += self._step
+        self._tell(self._words, self._progress)

@@ -28,17 +28,13 @@ def codes_of(y: ArrayLike, classes: AnyArray) -> NDArray[np.intp]:
     labels = [_key(label, is_text) for label in np.asarray(y).ravel().tolist()]
     unknown = sorted(set(labels) - set(positions), key=str)
     if unknown:
-        raise InvalidParameter(
-            "Labels",
-            f"be among the fitted classes {classes.tolist()}",
-            repr(unknown[0]),
-            "Use the labels given to labelled(..., classes=[...]).",
-        )
+        remedy = "Use the labels given to labelled(..., classes=[...])."
+        raise InvalidParameter("Labels", f"be among the fitted classes {classes.tolist()}", repr(unknown[0]), remedy)
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
 def _key(label: object, is_text: bool) -> str | float:
-    """Return a label in the form in which it is compared; one that is no number where classes are, as text."""
+    """Return a label as it is compared: as text if classes are text, else as a number, or as text if it is not one."""
     if is_text:
         return str(label)
     try:
@@ -62,9 +58,8 @@ def checked_responses(y: ArrayLike, n_rows: int) -> FloatArray:
         responses = np.full(n_rows, np.nan)
     _check_count(len(responses), n_rows)
     if not np.isfinite(responses).all():
-        raise InvalidParameter(
-            "y", "contain finite numbers", "text, NaN or infinity", "Leave out rows without a response."
-        )
+        remedy = "Leave out rows without a response."
+        raise InvalidParameter("y", "contain finite numbers", "text, NaN or infinity", remedy)
     return responses
 
 

@@ -15,7 +15,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.component_tests import MomentNoise
 from dpcape.postprocessing.eigen import noise_norm
 
-# An eigenvalue nearer to another than so many times the norm of the noise turns too far for a first order.
+# Minimum gap between eigenvalues, in norms of the noise, for first-order perturbation theory to hold.
 _CLEAR = 4.0
 
 

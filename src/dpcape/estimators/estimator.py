@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import json
 import math
 import warnings
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of estimators whose ``fit`` takes a :class:`Federation`.
 
-    A subclass stores its parameters in ``__init__``, names the description of its analysis, lists its fitted arrays in
-    ``_fitted``, and implements ``_fit``, which requests private means and post-processes them.
+    A subclass stores its parameters in ``__init__``, names the description of its analysis, annotates its fitted arrays
+    or lists them in ``_fitted``, and implements ``_fit``, which requests private means and post-processes them.
 
     Attributes
     ----------
@@ -89,6 +90,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
 
     analysis: ClassVar[Analysis | None] = None
     _fitted: ClassVar[tuple[str, ...]]
+    # Whether sites may have weights; otherwise every record counts once.
+    _takes_weights: ClassVar[bool] = True
     # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
@@ -102,6 +105,13 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     bounds_in_: tuple[float, ...]
     schemas_in_: tuple[Schema | None, ...]
     widths_in_: tuple[int, ...]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Take annotated attributes that end in an underscore for the fitted arrays, unless ``_fitted`` lists them."""
+        super().__init_subclass__(**options)
+        annotated = tuple(name for name in inspect.get_annotations(cls) if name.endswith("_"))
+        if annotated and "_fitted" not in vars(cls):
+            cls._fitted = annotated
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Fit the model to the records of all sites.
@@ -129,14 +139,18 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         with _kept_warnings() as texts:
             shares = self._shares(federation)
             private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
-            # What is refused up to here leaves an earlier fit as it was; its guarantee must not outlive a fit that
-            # fails half-way.
+            # A refusal up to here leaves an earlier fit intact; its guarantee must not outlive a fit that fails
+            # half-way.
             self.__dict__.pop("guarantee_", None)
             self.verdicts_, self.assumptions_ = [], []
             self._accept_losses(federation, private)
             self._fit(federation, private)
             self.uncertain_ = list(getattr(private, "uncertain", []))
-            self._judge()
+            if self.uncertain_:
+                # Something unknown may bear on the result.
+                self.verdicts_ = at_most_uncertain(self.verdicts_, "unreadable records are not counted")
+            if undetermined := warning_of(self.verdicts_):
+                warnings.warn(f"{type(self).__name__}: {undetermined}", UndeterminedWarning, stacklevel=2)
         self.n_features_in_ = federation.n_features
         self.bounds_in_ = federation.facts.bounds
         self.widths_in_ = federation.facts.widths
@@ -147,14 +161,6 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         self.releases_ = list(private.releases)
         self.warnings_ = texts
         return self
-
-    def _judge(self) -> None:
-        """Cap the verdicts where something unknown may bear on the result, and warn of what is not determined."""
-        if self.uncertain_:
-            self.verdicts_ = at_most_uncertain(self.verdicts_, "unreadable records are not counted")
-        text = warning_of(self.verdicts_)
-        if text:
-            warnings.warn(f"{type(self).__name__}: {text}", UndeterminedWarning, stacklevel=3)
 
     def plan(self, federation: Federation, *, declared: Declared | None = None) -> StudyPlan:
         """Return the releases that fitting would make, their noise and the privacy loss; spends nothing.
@@ -177,8 +183,12 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         assert self.analysis is not None
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("epsilon", "delta")}
         known = public_facts(federation.facts, federation.n_records, len(federation.sites))
-        mu = partial(self._mu, federation)
-        return self.analysis.public(own, known, mu=mu, total_mu=lambda: mu() / self._noise_ratio(federation))
+        mu, protocol = partial(self._mu, federation), federation.protocol
+
+        def total_mu() -> float:
+            return mu() / (noise_ratio(protocol, len(federation.sites)) if protocol.adds_noise else 1.0)
+
+        return self.analysis.public(own, known, mu=mu, total_mu=total_mu)
 
     def stated(self) -> tuple[str, ...]:
         """Return what the guarantee rests on because this class is not part of dpcape; nothing for dpcape's own."""
@@ -194,10 +204,6 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         federation.terms(self.epsilon, self.delta)
         epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
         return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
-
-    def _noise_ratio(self, federation: Federation) -> float:
-        protocol = federation.protocol
-        return noise_ratio(protocol, len(federation.sites)) if protocol.adds_noise else 1.0
 
     @classmethod
     def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:
@@ -240,6 +246,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
 
     def _shares(self, federation: Federation) -> Sequence[float]:
         """Check the parameters and return the shares of mu^2, one per release; reads no data."""
+        if not self._takes_weights:
+            refuse_weights(federation, f"for {type(self).__name__}")
         if self.analysis is None:
             return (1.0,)
         public = self.public(federation)
@@ -287,16 +295,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
             return cls._load(path)
         except (InvalidParameter, FileNotFoundError):
             raise
-        except (
-            OSError,
-            ArithmeticError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            EOFError,
-            *DAMAGE,
-        ) as error:
+        except DAMAGE as error:
             raise DamagedFile(
                 f"The model in {str(path)!r} cannot be read",
                 f"the file is damaged ({type(error).__name__})",
@@ -308,12 +307,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         with opened_arrays(npz_path(path)) as stored:
             about = about_model(stored, path)
             if about["class"] != cls.__name__:
-                raise InvalidParameter(
-                    f"The model in {str(path)!r}",
-                    f"be a {cls.__name__}",
-                    f"a {about['class']}",
-                    f"Load it with {about['class']}.load(...).",
-                )
+                kind, remedy = about["class"], f"Load it with {about['class']}.load(...)."
+                raise InvalidParameter(f"The model in {str(path)!r}", f"be a {cls.__name__}", f"a {kind}", remedy)
             model = cls(**about["params"])
             for name in (name for name in cls._fitted if name in stored):
                 setattr(model, name, stored[name] if stored[name].ndim else stored[name].item())
@@ -321,7 +316,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         model.releases_ = [msgspec.convert(release, ReleaseRecord) for release in about["releases"]]
         model.warnings_ = list(about["warnings"])
         model.uncertain_ = list(about["uncertain"])
-        model.assumptions_ = list(about.get("assumptions", []))
+        model.assumptions_ = list(about["assumptions"])
         model.verdicts_ = [msgspec.convert(verdict, Verdict) for verdict in about["verdicts"]]
         model.n_features_in_ = about["n_features_in"]
         model.bounds_in_ = tuple(about["bounds_in"])
@@ -369,12 +364,19 @@ def _kept_warnings() -> Iterator[list[str]]:
             warnings.warn_explicit(entry.message, entry.category, entry.filename, entry.lineno)
 
 
+def refuse_weights(federation: Federation, where: str) -> None:
+    """Refuse weights of sites in an analysis that counts every record once."""
+    if federation.weights:
+        must = f"be left out {where}, which counts every record once"
+        raise InvalidParameter("weights of sites", must, f"weights of {len(federation.weights)} sites", "Remove them.")
+
+
 def read_schemas(
     public: tuple[PublicSchema | None, ...] | msgspec.UnsetType, n_views: int
 ) -> tuple[Schema | None, ...]:
     """Return the schemas that public facts describe, one per view."""
-    found = (None,) * n_views if public is msgspec.UNSET else public
-    return tuple(None if entry is None else Schema.from_public(entry) for entry in found)
+    schemas = (None,) * n_views if public is msgspec.UNSET else public
+    return tuple(None if entry is None else Schema.from_public(entry) for entry in schemas)
 
 
 def effective_share(federation: Federation, survivors: tuple[str, ...]) -> float:

@@ -48,14 +48,10 @@ def checked_spectrum(spectrum: ArrayLike, largest: int) -> FloatArray:
     except (TypeError, ValueError):
         values = np.full((), np.nan)
     # Computed eigenvalues may be slightly negative by rounding; comparisons with NaN are false.
-    listed = values.ndim == 1 and 1 <= values.size <= largest
-    if not listed or not (values > -1e-12).all() or (np.diff(values) > 0).any():
-        raise InvalidParameter(
-            "spectrum",
-            f"be 1 to {largest} nonnegative numbers in descending order",
-            shown(spectrum),
-            "List the largest eigenvalue first.",
-        )
+    is_list = values.ndim == 1 and 1 <= values.size <= largest
+    if not is_list or not (values > -1e-12).all() or (np.diff(values) > 0).any():
+        must = f"be 1 to {largest} nonnegative numbers in descending order"
+        raise InvalidParameter("spectrum", must, shown(spectrum), "List the largest eigenvalue first.")
     return values
 
 

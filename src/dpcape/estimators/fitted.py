@@ -12,6 +12,6 @@ class NotFitted(Failed, NotFittedError):  # type: ignore[misc]  # scikit-learn h
 
 
 def require_fitted(model: object, attribute: str = "guarantee_") -> None:
-    """Refuse a model without what a fit leaves."""
+    """Refuse a model that is not fitted."""
     if not hasattr(model, attribute):
         raise NotFitted(f"The {type(model).__name__} is not fitted", remedy="Call fit() first.")

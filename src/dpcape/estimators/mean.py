@@ -142,26 +142,26 @@ class Mean(FederatedEstimator):
         facts, statistic, means, unit = _released(federation.facts, private, clipped_to)
         self.centre_ = centre = np.zeros(facts.n_features) if clipped_to is None else clipped_to.centre
         release = private.releases[-1]
-        found = _per_valid(means, release.scale * unit, private.counted, statistic)
+        released = _per_valid(means, release.scale * unit, private.counted, statistic)
         low, high = _ends(facts, centre)
-        self.variance_ = np.maximum(found.squares - found.mean**2, 0.0)
+        self.variance_ = np.maximum(released.squares - released.mean**2, 0.0)
         # Where noise hides the variance, use an upper bound instead of zero.
-        counted = self.variance_ + found.scale * statistic.square_unit
-        record_share = effective_share(federation, release.survivors) / found.share
-        # Without ranges nothing is known of what was clipped: then the interval is about clipped rows.
+        counted = self.variance_ + released.scale * statistic.square_unit
+        record_share = effective_share(federation, release.survivors) / released.share
+        # Without public ranges the clipped part is unknown: the interval is for the mean of clipped rows.
         reach = (high - low) / 2 + np.abs(centre) if facts.ranges and statistic.clipped_unit else np.zeros_like(low)
-        spread = _spread(found, counted, reach, record_share=record_share, most=most_clipped(facts))
-        clipped = reach * max(found.clipped, 0.0)
-        half = clipped + float(ndtri(0.5 + self.confidence / 2)) * spread
-        mean = centre + found.mean
+        spread = _spread(released, counted, reach, record_share=record_share, most=most_clipped(facts))
+        clipped = reach * max(released.clipped, 0.0)
+        half_width = clipped + float(ndtri(0.5 + self.confidence / 2)) * spread
+        mean = centre + released.mean
         self.mean_ = np.clip(mean, low, high)
-        self.interval_ = np.clip(np.stack([mean - half, mean + half]), low, high)
-        self.clipped_ = found.clipped
-        self.noise_scale_ = found.scale
+        self.interval_ = np.clip(np.stack([mean - half_width, mean + half_width]), low, high)
+        self.clipped_ = released.clipped
+        self.noise_scale_ = released.scale
         self.about_ = "the mean" if facts.ranges else _about_clipped(clipped_to)
         self.original_mean_ = original_units(facts, self.mean_)
         self.original_interval_ = original_units(facts, self.interval_)
-        self.verdicts_ = _verdicts(facts, half, (high - low) / 2, clipped + reach * found.clipped_scale)
+        self.verdicts_ = _verdicts(facts, half_width, (high - low) / 2, clipped + reach * released.clipped_scale)
 
     def _clipped_to(self, federation: Federation, private: Allowance) -> Scaling | None:
         """Release around what and to which length rows are clipped, if that is asked for and not hidden by noise."""
@@ -211,7 +211,7 @@ class Mean(FederatedEstimator):
 
 
 def _about_clipped(clipped_to: Scaling | None) -> str:
-    """Return what intervals are about where nothing is known of what was clipped."""
+    """Return what the intervals are for if the clipped part is unknown."""
     if clipped_to is None:
         return "the mean of clipped rows"
     around = " around centre_" if clipped_to.centre.any() else ""
@@ -237,7 +237,7 @@ def _released(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ReleasedMeans:
     """Released means per valid record, and the standard deviations of their noise.
 
     Attributes
@@ -261,7 +261,7 @@ class _Found:
     share_scale: float
 
 
-def _per_valid(means: Means, scale: float, valid: ValidShare, statistic: ClippedMeans) -> _Found:
+def _per_valid(means: Means, scale: float, valid: ValidShare, statistic: ClippedMeans) -> _ReleasedMeans:
     """Return the means over valid records: divided by their released share, which is at most one.
 
     If the share is clearly below one the release has been divided by it already. Otherwise it is near one, and dividing
@@ -270,7 +270,7 @@ def _per_valid(means: Means, scale: float, valid: ValidShare, statistic: Clipped
     share = min(max(valid.share, 0.5), 1.0) if not valid.was_divided else valid.share
     divisor = 1.0 if valid.was_divided else share
     noise = scale / share
-    return _Found(
+    return _ReleasedMeans(
         mean=means.mean / divisor,
         squares=means.squares / divisor,
         clipped=means.clipped / divisor,
@@ -281,12 +281,14 @@ def _per_valid(means: Means, scale: float, valid: ValidShare, statistic: Clipped
     )
 
 
-def _spread(found: _Found, variance: FloatArray, reach: FloatArray, *, record_share: float, most: float) -> FloatArray:
+def _spread(
+    released: _ReleasedMeans, variance: FloatArray, reach: FloatArray, *, record_share: float, most: float
+) -> FloatArray:
     """Return the standard deviation of each mean, together with that of what clipping may have taken from it.
 
     Parameters
     ----------
-    found : _Found
+    released : _Found
         The released means.
     variance : array of shape (D,)
         Variances of the columns, not below the truth.
@@ -297,16 +299,17 @@ def _spread(found: _Found, variance: FloatArray, reach: FloatArray, *, record_sh
     most : float
         Largest part of a row that clipping can take away.
     """
-    noise = found.scale**2 + (found.mean * found.share_scale) ** 2 + (reach * found.clipped_scale) ** 2
+    noise = released.scale**2 + (released.mean * released.share_scale) ** 2 + (reach * released.clipped_scale) ** 2
     # The clipped part of a row lies between 0 and the largest part, so its variance is at most their product.
-    wander = math.sqrt((max(found.clipped, 0.0) + found.clipped_scale) * most)
-    spread: FloatArray = np.sqrt(noise + (np.sqrt(variance) + reach * wander) ** 2 * record_share)
-    return spread
+    wander = math.sqrt((max(released.clipped, 0.0) + released.clipped_scale) * most)
+    return np.sqrt(noise + (np.sqrt(variance) + reach * wander) ** 2 * record_share)
 
 
-def _verdicts(facts: PublicFacts, half: FloatArray, half_range: FloatArray, clipped: FloatArray) -> list[Verdict]:
+def _verdicts(facts: PublicFacts, half_width: FloatArray, half_range: FloatArray, clipped: FloatArray) -> list[Verdict]:
     names = facts.feature_names or numbered("column", facts.n_features)
-    judged = of_ranges([f"mean of {name}" for name in names], np.minimum(half, half_range), half_range, clipped=clipped)
+    judged = of_ranges(
+        [f"mean of {name}" for name in names], np.minimum(half_width, half_range), half_range, clipped=clipped
+    )
     if facts.ranges:
         return judged
     return [replace(entry, reason=f"{entry.reason}; {_CLIPPED}") for entry in judged]

@@ -16,8 +16,11 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.basis import Basis
 
 FORMAT = "dpcape model 1"
-# What reading a damaged file of arrays raises besides Python's usual errors.
-DAMAGE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, MemoryError, RecursionError, NotImplementedError)
+# What reading a damaged file of arrays raises.
+DAMAGE = (
+    *(OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, EOFError, MemoryError),
+    *(RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error, msgspec.MsgspecError),
+)
 
 
 def npz_path(path: str | Path) -> Path:
@@ -42,12 +45,8 @@ def about_model(stored: NpzFile, path: str | Path) -> dict[str, Any]:
         raise _unrecognised(path)
     about: dict[str, Any] = json.loads(str(stored["about"]))
     if about.get("format") != FORMAT:
-        raise InvalidParameter(
-            repr(str(path)),
-            f"have the format {FORMAT!r}",
-            repr(about.get("format")),
-            "Load it with the dpcape version that wrote it.",
-        )
+        got, remedy = repr(about.get("format")), "Load it with the dpcape version that wrote it."
+        raise InvalidParameter(repr(str(path)), f"have the format {FORMAT!r}", got, remedy)
     return about
 
 

@@ -45,19 +45,19 @@ def decompose(released: FloatArray, coordinates: Coordinates, *, scale: float) -
     return Decomposition(values, (coordinates.backward @ vectors).T, noise_strength(scale, coordinates.inner))
 
 
-def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
+def warn_if_drowned(whitening: Whitening, decomposition: Decomposition) -> None:
     """Warn when released values are indistinguishable from noise; uses only what was released."""
-    n_components, reasons = len(found.strengths), []
+    n_components, reasons = len(decomposition.strengths), []
     if whitening.n_drowned:
         reasons.append(
             f"{whitening.n_drowned} of {n_components} eigenvalues of the second moment are not clearly above the noise "
             "(those below it were raised to its level)"
         )
-    n_weak = int(np.sum(found.strengths <= _CLEARLY * found.noise_level))
+    n_weak = int(np.sum(decomposition.strengths <= _CLEARLY * decomposition.noise_level))
     if n_weak:
         reasons.append(
             f"{n_weak} of {n_components} components of the third moment are not clearly stronger than the noise "
-            f"({found.noise_level:.3g})"
+            f"({decomposition.noise_level:.3g})"
         )
     if reasons:
         text = (
@@ -68,7 +68,7 @@ def warn_if_drowned(whitening: Whitening, found: Decomposition) -> None:
 
 
 def strength_section(strengths: FloatArray, noise_level: float, weights: FloatArray) -> Section:
-    """Return what is drawn of the strengths and weights of components."""
+    """Return the section with charts of the strengths and weights of components."""
     return Section(
         title="Strength of the components",
         tables=(),

@@ -55,13 +55,13 @@ def checked_rows(model: TakesRows, X: ArrayLike, width: int, first: int) -> Floa
 
 def schema_of(model: TakesRows, first: int, width: int) -> Schema | None:
     """Return how raw columns become some of the model's features; None where nothing is known of it."""
-    found, start = [], 0
+    schemas, start = [], 0
     for own, schema in zip(model.widths_in_, model.schemas_in_, strict=True):
         if first <= start and start + own <= first + width:
-            found.append(schema)
+            schemas.append(schema)
         start += own
-    known = [schema for schema in found if schema is not None]
-    if not known or len(known) < len(found):
+    known = [schema for schema in schemas if schema is not None]
+    if not known or len(known) < len(schemas):
         return None
     if len(known) == 1:
         return known[0]
@@ -106,11 +106,11 @@ def _warn_of_values_outside(X: object, schema: Schema, kind: str) -> None:
     table = read_table(X, subject="X")
     if isinstance(table, ArrayTable) or not schema.named:
         return
-    where = dict(zip(table.names, range(table.shape[1]), strict=True))
+    position_of = dict(zip(table.names, range(table.shape[1]), strict=True))
     for column in schema.columns:
-        if column.range is None or column.dates or column.name not in where:
+        if column.range is None or column.dates or column.name not in position_of:
             continue
-        values = table.values(slice(None), where[column.name])
+        values = table.values(slice(None), position_of[column.name])
         if values.dtype.kind in "biuf" and not np.any((values >= column.range[0]) & (values <= column.range[1])):
             warnings.warn(
                 f"Column {column.name!r} for {kind} must be in original units, from {column.range[0]:g} to "
@@ -140,12 +140,8 @@ def check_names(given: Sequence[str], names: Sequence[str], *, subject: str) -> 
     """Refuse a table whose column names or their order differ from the sites'."""
     if names and given and list(given) != list(names):
         pairs = zip(names, [*given, *[""] * len(names)], strict=False)
-        position = next((place for place, (name, own) in enumerate(pairs) if own != name), len(names))
+        position = next((index for index, (name, own) in enumerate(pairs) if own != name), len(names))
         wanted = repr(names[position]) if position < len(names) else "left out"
         got = repr(given[position]) if position < len(given) else "no more columns"
-        raise InvalidParameter(
-            f"Column {position + 1} of {subject}",
-            f"be {wanted}",
-            got,
-            "Put columns in the order of feature_names_in_, or pass an array.",
-        )
+        remedy = "Put columns in the order of feature_names_in_, or pass an array."
+        raise InvalidParameter(f"Column {position + 1} of {subject}", f"be {wanted}", got, remedy)

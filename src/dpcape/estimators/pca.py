@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components, is_number, shown
@@ -149,6 +149,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _score, _per_score = "pca", "components_"
     mean_: FloatArray
     _fitted: ClassVar[tuple[str, ...]] = (
         "components_",
@@ -200,13 +201,13 @@ class PCA(SiteAdjusted, ScoringEstimator):
         self.noise_norm_, self.noise_scale_ = noise_norm(noise.total_scale, federation.n_features), noise.total_scale
         wanted = check_components(self.n_components, federation.n_features)
         values, vectors = all_eigen(covariance)
-        found = component_p_values(values, vectors, noise, wanted or federation.n_features)
+        p_values = component_p_values(values, vectors, noise, wanted or federation.n_features)
         if wanted is None:
-            wanted = max(1, int(np.sum(found <= LEVEL)))
+            wanted = max(1, int(np.sum(p_values <= LEVEL)))
         self.variance_noise_scale_, self.component_noise_scale_ = eigen_noise(values, vectors, noise, wanted)
         values = values[:wanted].copy()
         self.n_kept_, self.left_out_ = federation.n_features, 0.0
-        self.p_values_ = found[:wanted]
+        self.p_values_ = p_values[:wanted]
         self.components_ = vectors[:, :wanted].T.copy()
         self.explained_variance_ = values
         error = moment_error(noise, federation.n_features)
@@ -219,14 +220,14 @@ class PCA(SiteAdjusted, ScoringEstimator):
     def _fit_wide(self, federation: Federation, private: Allowance, basis: Basis) -> None:
         """Fit in a public basis, and beyond it if maps are asked for and noise does not hide them."""
         public = self.public(federation)
-        found = self._scaling(federation, private)
-        self.radius_ = math.hypot(*federation.facts.bounds) if found is None else float(found.radius[0])
-        moments = released_moments(federation, private, basis, found, center=self._is_centred)
+        scaling = self._scaling(federation, private)
+        self.radius_ = math.hypot(*federation.facts.bounds) if scaling is None else float(scaling.radius[0])
+        moments = released_moments(federation, private, basis, scaling, center=self._is_centred)
         wanted = check_components(self.n_components, basis.n_columns)
         result = moments.components(wanted)
         share_scale = private.counted.scale
         self.noise_scale_ = moments.noise.scale
-        if maps_of_rows_or_warned(public, scaled=found is not None):
+        if maps_of_rows_or_warned(public, scaled=scaling is not None):
             result = with_maps(federation, private, moments, result)
             # Values are then computed from two releases.
             self.noise_scale_ = math.nan
@@ -243,18 +244,18 @@ class PCA(SiteAdjusted, ScoringEstimator):
     def _covariance(self, federation: Federation, private: Allowance) -> tuple[FloatArray, MomentNoise, float]:
         """Return the released matrix, its noise, and the noise of the share of valid records; set mean and radius."""
         facts = federation.facts
-        found = self._scaling(federation, private)
-        self.radius_ = math.hypot(*facts.bounds) if found is None else float(found.radius[0])
-        unit, bound = (1.0, self.radius_) if found is None else (self.radius_, 1.0)
+        scaling = self._scaling(federation, private)
+        self.radius_ = math.hypot(*facts.bounds) if scaling is None else float(scaling.radius[0])
+        unit, bound = (1.0, self.radius_) if scaling is None else (self.radius_, 1.0)
         self.mean_ = np.zeros(federation.n_features)
         if self.adjust is not None:
-            return self._within_sites(federation, private, found)
+            return self._within_sites(federation, private, scaling)
         if self._is_centred:
-            statistic = scaled(facts, found, "centred_moments", mean_weight=MEAN_WEIGHT)
+            statistic = scaled(facts, scaling, "centred_moments", mean_weight=MEAN_WEIGHT)
             mean, moment = private.mean(statistic)
-            self.mean_ = mean if found is None else found.rows(mean)
+            self.mean_ = mean if scaling is None else scaling.rows(mean)
         else:
-            statistic = scaled(facts, found, "second_moment")
+            statistic = scaled(facts, scaling, "second_moment")
             mean, moment = np.zeros(federation.n_features), private.mean(statistic)
         release = private.releases[-1]
         scale = release.scale / private.counted.divisor
@@ -267,12 +268,12 @@ class PCA(SiteAdjusted, ScoringEstimator):
         return (moment - np.outer(mean, mean)) * unit**2, noise, private.counted.scale
 
     def _within_sites(
-        self, federation: Federation, private: Allowance, found: Scaling | None
+        self, federation: Federation, private: Allowance, scaling: Scaling | None
     ) -> tuple[FloatArray, MomentNoise, float]:
-        unit, bound = (1.0, self.radius_) if found is None else (self.radius_, 1.0)
-        within = self._released_within(federation, private, found, bound)
-        self.mean_ = within.mean if found is None else found.rows(within.mean)
-        self.site_means_ = within.site_means if found is None else found.rows(within.site_means)
+        unit, bound = (1.0, self.radius_) if scaling is None else (self.radius_, 1.0)
+        within = self._released_within(federation, private, scaling, bound)
+        self.mean_ = within.mean if scaling is None else scaling.rows(within.mean)
+        self.site_means_ = within.site_means if scaling is None else scaling.rows(within.site_means)
         release = private.releases[-1]
         noise = MomentNoise(
             scale=release.scale / private.counted.divisor * unit**2,
@@ -304,8 +305,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
             Site that the rows are from, whose mean is subtracted instead of that of all; only with ``adjust``.
         """
         rows = self._checked_rows(X, self.n_features_in_ if hasattr(self, "n_features_in_") else 0)
-        scores: FloatArray = (rows - self._centre_of(site, self.mean_)) @ self.components_.T
-        return scores
+        return (rows - self._centre_of(site, self.mean_)) @ self.components_.T
 
     @property
     def original_components_(self) -> FloatArray:
@@ -320,21 +320,11 @@ class PCA(SiteAdjusted, ScoringEstimator):
     def inverse_transform(self, scores: ArrayLike) -> FloatArray:
         """Return the rows that have these scores."""
         require_fitted(self)
-        given = np.asarray(scores, dtype=np.float64)
-        if given.ndim != 2 or given.shape[1] != len(self.components_):
-            raise InvalidParameter(
-                "scores",
-                f"have one column per component ({len(self.components_)})",
-                f"shape {given.shape}",
-                "Pass what transform returns.",
-            )
-        rows: FloatArray = given @ self.components_ + self.mean_
-        return rows
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the components."""
-        require_fitted(self)
-        return np.array([f"pca{index}" for index in range(len(self.components_))], dtype=object)
+        score_rows = np.asarray(scores, dtype=np.float64)
+        if score_rows.ndim != 2 or score_rows.shape[1] != len(self.components_):
+            must, got = f"have one column per component ({len(self.components_)})", f"shape {score_rows.shape}"
+            raise InvalidParameter("scores", must, got, "Pass what transform returns.")
+        return score_rows @ self.components_ + self.mean_
 
     def expected_error(self, federation: Federation, spectrum: ArrayLike, *, failure: float = 0.05) -> ExpectedError:
         """Bound the error due to noise, for a declared spectrum; spends nothing (dissertation, section 4.2.2).
@@ -374,12 +364,9 @@ class PCA(SiteAdjusted, ScoringEstimator):
 
         require_fitted(self)
         if len(shape) != 2 or math.prod(shape) != self.components_.shape[1]:
-            raise InvalidParameter(
-                "shape",
-                f"have one pixel per column ({self.components_.shape[1]})",
-                tuple(shape),
-                "For three-dimensional maps use dpcape.neuro.write_maps.",
-            )
+            must = f"have one pixel per column ({self.components_.shape[1]})"
+            remedy = "For three-dimensional maps use dpcape.neuro.write_maps."
+            raise InvalidParameter("shape", must, tuple(shape), remedy)
         return plot_maps({"": self.components_.T}, shape, n_shown=min(8, len(self.components_)))
 
     def _result(self) -> Result:

@@ -18,7 +18,7 @@ from dpcape.schema.schema import Schema
 from dpcape.tables import largest_weights
 
 THESE_SITES = "Intervals are for these sites; Heterogeneity gives intervals for the wider population of sites."
-"""Whom intervals of means and coefficients are about."""
+"""Population that intervals of means and coefficients are for."""
 CENSORING = "leaving follow-up tells nothing about the time of the event"
 """What every analysis of times to an event assumes."""
 
@@ -32,7 +32,7 @@ class Reported:
     assumptions_: list[str]
 
     def result(self) -> Result:
-        """Return what was found: figures with intervals, noise and meaning, computed from the fitted attributes.
+        """Return the result: figures with intervals, noise and meaning, computed from the fitted attributes.
 
         Returns
         -------
@@ -40,17 +40,17 @@ class Reported:
             The figures, with ``rows``, ``to_csv``, ``to_list``, ``to_text``, ``to_markdown`` and ``to_latex``.
         """
         require_fitted(self)
-        found = self._result()
-        return replace(found, assumptions=(*found.assumptions, *self.assumptions_))
+        result = self._result()
+        return replace(result, assumptions=(*result.assumptions, *self.assumptions_))
 
     def _result(self) -> Result:
-        """Return what was found; of an analysis that does not say what its arrays are, all of them."""
-        found = {name: array for name, array in self.fitted_arrays().items() if array.dtype.kind in "biuf"}
+        """Return the result; unless a subclass describes it, all numeric fitted arrays."""
+        arrays = {name: array for name, array in self.fitted_arrays().items() if array.dtype.kind in "biuf"}
         parts = [
             Estimates(
-                quantity=name.strip("_"), estimand=f"{name} of {type(self).__name__}, as it is documented", value=of
+                quantity=name.strip("_"), estimand=f"{name} of {type(self).__name__}, as it is documented", value=array
             )
-            for name, of in found.items()
+            for name, array in arrays.items()
         ]
         return Result((Section(title="Fitted arrays", estimates=tuple(parts)),))
 

@@ -13,7 +13,7 @@ from dpcape.core.statistic import PublicValue, build
 from dpcape.federation.allowance import Allowance
 from dpcape.statistics.complete_rows import PREFIX, OfComplete, RowColumns
 
-# A share of complete records that noise hides counts as so many standard deviations of its noise.
+# Lower bound on the share of complete records, in standard deviations of its noise.
 _HIDDEN = 4.0
 
 
@@ -33,7 +33,7 @@ class RowSource:
 
     @property
     def usual_scales(self) -> FloatArray:
-        """Scale of each column that has a public one; NaN where it is found."""
+        """Public scale of each column; NaN where it is estimated."""
         return np.full(self.facts.n_features, np.nan)
 
     def mean(self, private: Allowance, statistic: str, **public: PublicValue) -> Any:
@@ -59,19 +59,19 @@ class TableSource(RowSource):
     def __init__(self, facts: PublicFacts, columns: Sequence[int]) -> None:
         self.columns = RowColumns(facts, columns)
         super().__init__(self.columns.facts)
-        self._table, self._places = facts, np.array(columns, dtype=np.int64)
+        self._table, self._positions = facts, np.array(columns, dtype=np.int64)
 
     @property
     def usual_scales(self) -> FloatArray:
-        """Scale of each column that has a public one; NaN where it is found."""
+        """Public scale of each column; NaN where it is estimated."""
         return self.columns.usual_scales
 
     def mean(self, private: Allowance, statistic: str, **public: PublicValue) -> Any:
         """Return the private mean of the statistic of this name over complete records."""
-        asked = build(f"{PREFIX}{statistic}", self._table, {"columns": self._places, **public})
-        assert isinstance(asked, OfComplete)
-        found = private.mean(asked)
-        # No record of a table is invalid: where both were divided by a noisy count of valid ones, their ratio is right.
-        noise = private.releases[-1].scale / private.counted.divisor / asked.weight
-        self.share = min(max(found.share, _HIDDEN * noise), 1.0)
-        return asked.mean_of(found, self.share)
+        of_complete = build(f"{PREFIX}{statistic}", self._table, {"columns": self._positions, **public})
+        assert isinstance(of_complete, OfComplete)
+        means = private.mean(of_complete)
+        # Tables have no invalid records: a noisy count of valid records that both were divided by cancels in the ratio.
+        noise = private.releases[-1].scale / private.counted.divisor / of_complete.weight
+        self.share = min(max(means.share, _HIDDEN * noise), 1.0)
+        return of_complete.mean_of(means, self.share)

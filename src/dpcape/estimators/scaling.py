@@ -65,10 +65,10 @@ def private_scaling(
     if not keep_units:
         deviations = source.mean(private, "absolute_deviations", centre=centre)
         noise_of_each = source.noise(private) * deviation_caps(facts)
-        found = np.isnan(source.usual_scales)
-        scale = np.where(found, scale_from(deviations, noise_of_each), source.usual_scales)
+        is_estimated = np.isnan(source.usual_scales)
+        scale = np.where(is_estimated, scale_from(deviations, noise_of_each), source.usual_scales)
         # Deviations are measured from the released centre: its noise is part of them.
-        _warn_of_hidden_scales(found & (deviations < 2 * np.hypot(noise_of_each, centre_noise)))
+        _warn_of_hidden_scales(is_estimated & (deviations < 2 * np.hypot(noise_of_each, centre_noise)))
     if not lengths:
         warnings.warn(
             "The lengths of standardised rows were not released because noise would hide them; they are taken to be "
@@ -146,7 +146,7 @@ def _warn_of_hidden_scales(hidden: BoolArray) -> None:
 
 
 def _warn_of_hidden_lengths(hidden: bool) -> None:
-    """Warn that the histogram of lengths shows none."""
+    """Warn that noise hides all lengths in their histogram."""
     if hidden:
         warnings.warn(
             "No radius was found because noise hides the lengths of the rows; the largest possible length is used, so "

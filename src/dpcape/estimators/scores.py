@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Self
+from typing import ClassVar, NoReturn, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 
 from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.fitted import require_fitted
 
 
 class ScoringEstimator(TransformerMixin, FederatedEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of estimators with ``transform``; ``set_output`` chooses arrays or tables as in scikit-learn."""
+
+    # Name of a score, before its number, and the fitted array with one row per score.
+    _score: ClassVar[str]
+    _per_score: ClassVar[str]
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the scores."""
+        require_fitted(self)
+        count = len(getattr(self, self._per_score))
+        return np.array([f"{self._score}{index}" for index in range(count)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose what ``transform`` returns, as in scikit-learn.
@@ -32,9 +45,5 @@ class ScoringEstimator(TransformerMixin, FederatedEstimator):  # type: ignore[mi
         X, y : object
             Not used.
         """
-        raise InvalidParameter(
-            f"{type(self).__name__}.fit_transform",
-            "not be used, because the sites' records are not here",
-            type(X).__name__,
-            "Write fit(federation), then transform(new_rows).",
-        )
+        subject, must = f"{type(self).__name__}.fit_transform", "not be used, because the sites' records are not here"
+        raise InvalidParameter(subject, must, type(X).__name__, "Write fit(federation), then transform(new_rows).")

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.estimators.estimator import FederatedEstimator
+from dpcape.estimators.estimator import FederatedEstimator, refuse_weights
 from dpcape.estimators.scaling import scaled
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -19,7 +19,7 @@ from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.site_centring import WithinSites, within_sites
 from dpcape.postprocessing.verdicts import DETERMINED
 
-# Results of second moments, and their verdicts, are about the mean as much as about what varies.
+# Second moments mix the mean with the variation, and so do verdicts on them.
 _ONLY_IF = "only if the mean is zero"
 
 
@@ -59,18 +59,13 @@ class SiteAdjusted(FederatedEstimator):
                 f"and a mean up to {min(longest, 1.0):.2g} of the largest length of a row gives the same result"
             )
             self.verdicts_ = [
-                replace(found, reason=f"{found.reason}, {_ONLY_IF}") if found.word == DETERMINED else found
-                for found in self.verdicts_
+                replace(verdict, reason=f"{verdict.reason}, {_ONLY_IF}") if verdict.word == DETERMINED else verdict
+                for verdict in self.verdicts_
             ]
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        if self.adjust is not None and federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                f"be left out where {type(self).__name__} adjusts for sites, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
+        if self.adjust is not None:
+            refuse_weights(federation, f"where {type(self).__name__} adjusts for sites")
         return super()._shares(federation)
 
     def _released_within(

@@ -12,7 +12,6 @@ import numpy as np
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.summary import QUARTILES, SUMMARY, checked_quantiles, chosen_columns, n_bins_of, weights_of
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
-from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.estimators.fitted import require_fitted
@@ -145,18 +144,7 @@ class Summary(FederatedEstimator):
 
     analysis: ClassVar[Analysis | None] = SUMMARY
     _builder: ClassVar[str] = "table(data, columns={...})"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "table_",
-        "interval_",
-        "table_noise_scale_",
-        "rows_",
-        "groups_",
-        "complete_",
-        "histogram_",
-        "cells_",
-        "variables_",
-        "ranges_",
-    )
+    _takes_weights = False
     table_: FloatArray
     interval_: FloatArray
     table_noise_scale_: FloatArray
@@ -189,16 +177,6 @@ class Summary(FederatedEstimator):
         self.weights = weights
         self.confidence = confidence
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                "be left out for Summary, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
-        return super()._shares(federation)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
         chosen, groups = chosen_columns(facts, self.by, self.columns)
@@ -209,7 +187,7 @@ class Summary(FederatedEstimator):
         shares = private.mean(statistic)
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         parts = [share * (n_records * private.counted.divisor) for share in shares]
         units = [
             unit_covariance(column, weight, bins) for column, weight in zip(statistic.counted, weights, strict=True)
@@ -237,11 +215,11 @@ class Summary(FederatedEstimator):
         cells: list[tuple[str, str]] = []
         drawn: list[FloatArray] = []
         for at, column in enumerate(columns):
-            held = [counts.total[at], *(counts.groups[at] if by else ())]
+            per_group = [counts.total[at], *(counts.groups[at] if by else ())]
             sized = Sized(n_records, level)
-            figures += side_by_side([list(figures_of(column, entry, sized, quantiles)) for entry in held])
-            cells += [(column.name, name) for name in cell_names(column, len(held[0].counts))]
-            drawn.append(np.column_stack([drawn_counts(column, entry) for entry in held]))
+            figures += side_by_side([list(figures_of(column, entry, sized, quantiles)) for entry in per_group])
+            cells += [(column.name, name) for name in cell_names(column, len(per_group[0].counts))]
+            drawn.append(np.column_stack([drawn_counts(column, entry) for entry in per_group]))
         self.rows_ = as_text_array([entry.key for entry in figures])
         self.table_ = np.array([entry.values for entry in figures])
         self.interval_ = np.moveaxis(np.array([entry.ends for entry in figures]), 2, 0)
@@ -284,15 +262,15 @@ class Summary(FederatedEstimator):
         group : str
             Name of a group.
         """
-        row, at = self._place(variable, statistic, level, group)
+        row, at = self._position(variable, statistic, level, group)
         return float(self.table_[row, at])
 
     def interval(self, variable: str, statistic: str, level: str = "", *, group: str = ALL) -> tuple[float, float]:
         """Return the interval of one figure, with the arguments of :meth:`figure`."""
-        row, at = self._place(variable, statistic, level, group)
+        row, at = self._position(variable, statistic, level, group)
         return float(self.interval_[0, row, at]), float(self.interval_[1, row, at])
 
-    def _place(self, variable: str, statistic: str, level: str, group: str) -> tuple[int, int]:
+    def _position(self, variable: str, statistic: str, level: str, group: str) -> tuple[int, int]:
         require_fitted(self)
         wanted = (variable, statistic, level)
         rows = [at for at, row in enumerate(self.rows_) if tuple(row) == wanted]

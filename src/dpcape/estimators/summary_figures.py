@@ -60,7 +60,7 @@ class Sized:
     level: Level
 
 
-def side_by_side(made: Sequence[Sequence[Figure]]) -> list[Row]:
+def side_by_side(by_group: Sequence[Sequence[Figure]]) -> list[Row]:
     """Return the rows of a column from its figures for every group."""
     return [
         Row(
@@ -69,7 +69,7 @@ def side_by_side(made: Sequence[Sequence[Figure]]) -> list[Row]:
             [figure.ends for figure in same],
             [figure.noise for figure in same],
         )
-        for same in zip(*made, strict=True)
+        for same in zip(*by_group, strict=True)
     ]
 
 
@@ -81,9 +81,9 @@ def unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArra
 @lru_cache(maxsize=32)
 def _unit_covariance(column: PublicColumn, weight: float, bins: int) -> FloatArray:
     rows = encoding(column, bins)
-    found = np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
-    found.flags.writeable = False
-    return found
+    covariance = np.asarray(np.linalg.inv(rows @ rows.T) / weight**2, dtype=np.float64)
+    covariance.flags.writeable = False
+    return covariance
 
 
 def group_names(by: Sequence[PublicColumn]) -> dict[str, bool]:
@@ -113,27 +113,27 @@ def row_of_sizes(counts: Pooled, level: Level, n_records: float, *, grouped: boo
     return Row(("", RECORDS, ""), [min(max(size, 0.0), n_records) for size in sizes], ends, noises)
 
 
-def figures_of(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+def figures_of(column: PublicColumn, counts: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
     """Yield the figures of one column for one group."""
     if column.kind == CATEGORY:
-        yield from _of_levels(column, held, sized)
+        yield from _of_levels(column, counts, sized)
     else:
-        yield from _of_range(column, held, sized, quantiles)
-    yield _count(column, held, -1, MISSING, sized)
+        yield from _of_range(column, counts, sized, quantiles)
+    yield _count(column, counts, -1, MISSING, sized)
 
 
-def _of_levels(column: PublicColumn, held: CellCounts, sized: Sized) -> Iterator[Figure]:
-    present = held.present
+def _of_levels(column: PublicColumn, counts: CellCounts, sized: Sized) -> Iterator[Figure]:
+    present = counts.present
     size = max(present.size, 1.0)
     for cell, level in enumerate(column.levels):
-        yield _count(column, held, cell, level, sized)
+        yield _count(column, counts, cell, level, sized)
         ends = share_interval(present, cell, sized.level)
         share = min(max(float(present.counts[cell]) / size, ends[0]), ends[1])
         yield Figure((column.name, SHARE, level), share, ends, share_noise(present, cell))
 
 
-def _of_range(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
-    present = held.present
+def _of_range(column: PublicColumn, counts: CellCounts, sized: Sized, quantiles: Sequence[float]) -> Iterator[Figure]:
+    present = counts.present
     width = (column.high - column.low) / (len(present.counts) - 1)
 
     def original(value: float) -> float:
@@ -152,11 +152,11 @@ def _of_range(column: PublicColumn, held: CellCounts, sized: Sized, quantiles: S
     yield Figure((column.name, DEVIATION, ""), width * value, (width * ends[0], width * ends[1]), noise)
 
 
-def _count(column: PublicColumn, held: CellCounts, cell: int, level: str, sized: Sized) -> Figure:
-    count, variance = float(held.counts[cell]), float(held.covariance[cell, cell])
+def _count(column: PublicColumn, counts: CellCounts, cell: int, level: str, sized: Sized) -> Figure:
+    count, variance = float(counts.counts[cell]), float(counts.covariance[cell, cell])
     ends = size_interval(count, variance, sized.level, sized.n_records)
-    kept = min(max(count, 0.0), sized.n_records)
-    return Figure((column.name, COUNT, level), kept, ends, math.sqrt(max(variance, 0.0)))
+    shown = min(max(count, 0.0), sized.n_records)
+    return Figure((column.name, COUNT, level), shown, ends, math.sqrt(max(variance, 0.0)))
 
 
 def cell_names(column: PublicColumn, n_cells: int) -> list[str]:
@@ -167,9 +167,8 @@ def cell_names(column: PublicColumn, n_cells: int) -> list[str]:
     return [*(f"{knot:.10g}" for knot in knots), MISSING]
 
 
-def drawn_counts(column: PublicColumn, held: CellCounts) -> FloatArray:
+def drawn_counts(column: PublicColumn, counts: CellCounts) -> FloatArray:
     """Return counts that are not negative."""
-    present = held.present.counts
+    present = counts.present.counts
     shown = np.maximum(present, 0.0) if column.kind == CATEGORY else shown_counts(present)
-    drawn: FloatArray = np.append(shown, max(float(held.counts[-1]), 0.0))
-    return drawn
+    return np.append(shown, max(float(counts.counts[-1]), 0.0))

@@ -43,10 +43,10 @@ def compact_rows(model: Summary) -> tuple[list[str], list[list[str]]]:
     rows = [["records", *(_number(model, 0, at) for at in shown)]]
     for name, kind in _variables(model):
         rows += list(_of_category(model, name, shown) if kind == "category" else _of_number(model, name, kind, shown))
-    rest = [""] * (len(shown) - 1)
+    blanks = [""] * (len(shown) - 1)
     for at in range(len(model.groups_)):
         if at not in shown:
-            rows.append([f"records in group {model.groups_[at]}", _number(model, 0, at), *rest])
+            rows.append([f"records in group {model.groups_[at]}", _number(model, 0, at), *blanks])
     return header, rows
 
 
@@ -60,8 +60,8 @@ def interval_rows(model: Summary) -> tuple[list[str], list[list[str]]]:
 
 def _of_number(model: Summary, name: str, kind: str, shown: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of a number or date."""
-    places = _places(model, name)
-    quantiles = sorted((float(level), row) for (statistic, level), row in places.items() if statistic == QUANTILE)
+    row_of = _rows_of(model, name)
+    quantiles = sorted((float(level), row) for (statistic, level), row in row_of.items() if statistic == QUANTILE)
     middle = min(quantiles, key=lambda entry: abs(entry[0] - 0.5))
     others = [entry for entry in quantiles if entry != middle]
     title = "median" if middle[0] == 0.5 else f"{100 * middle[0]:g}% quantile"
@@ -73,31 +73,31 @@ def _of_number(model: Summary, name: str, kind: str, shown: Sequence[int]) -> It
 
     yield [f"{name}, {title}{spread}", *(cell(at) for at in shown)]
     if kind == "number":
-        mean, deviation = places[MEAN, ""], places[DEVIATION, ""]
+        mean, deviation = row_of[MEAN, ""], row_of[DEVIATION, ""]
         yield [
             f"{name}, mean (SD)",
             *(f"{_number(model, mean, at)} ({_number(model, deviation, at)}){_flag(model, mean, at)}" for at in shown),
         ]
-    yield [f"{name}, missing", *(_number(model, places[COUNT, MISSING], at) for at in shown)]
+    yield [f"{name}, missing", *(_number(model, row_of[COUNT, MISSING], at) for at in shown)]
 
 
 def _of_category(model: Summary, name: str, shown: Sequence[int]) -> Iterator[list[str]]:
     """Yield the rows of a category."""
-    for (statistic, level), row in _places(model, name).items():
+    for (statistic, level), row in _rows_of(model, name).items():
         if statistic != COUNT:
             continue
         if level == MISSING:
             yield [f"{name}, missing", *(_number(model, row, at) for at in shown)]
             continue
-        share = _places(model, name)[SHARE, level]
+        share = _rows_of(model, name)[SHARE, level]
         yield [
             f"{name}: {level}, n (%)",
             *(f"{_number(model, row, at)} ({100 * model.table_[share, at]:.1f}%)" for at in shown),
         ]
 
 
-def _places(model: Summary, name: str) -> dict[tuple[str, str], int]:
-    """Return where the figures of a variable are."""
+def _rows_of(model: Summary, name: str) -> dict[tuple[str, str], int]:
+    """Return the row of each figure of a variable, by statistic and level."""
     return {
         (str(statistic), str(level)): row
         for row, (variable, statistic, level) in enumerate(model.rows_)
@@ -123,13 +123,10 @@ def _title(model: Summary, row: int) -> str:
     return f"{variable}, {statistic}" if not level else f"{variable}: {level}, {statistic}"
 
 
-def _kind(model: Summary, row: int) -> str:
-    return dict(_variables(model)).get(str(model.rows_[row][0]), "")
-
-
 def is_date(model: Summary, row: int) -> bool:
     """Return whether the figures of a row are days since 1970."""
-    return _kind(model, row) == "date" and model.rows_[row][1] == QUANTILE
+    variable, statistic, _ = model.rows_[row]
+    return dict(_variables(model)).get(str(variable)) == "date" and statistic == QUANTILE
 
 
 def _number(model: Summary, row: int, at: int) -> str:
@@ -138,7 +135,7 @@ def _number(model: Summary, row: int, at: int) -> str:
     return _text(model, row, float(model.table_[row, at]), float(high - low) / 2)
 
 
-def _text(model: Summary, row: int, value: float, half: float) -> str:
+def _text(model: Summary, row: int, value: float, half_width: float) -> str:
     if is_date(model, row):
         return iso_date(value)
     statistic = str(model.rows_[row][1])
@@ -146,14 +143,14 @@ def _text(model: Summary, row: int, value: float, half: float) -> str:
         return f"{max(value, 0.0):.0f}"
     if statistic == SHARE:
         return f"{100 * value:.1f}%"
-    decimals = 3 if half <= 0 else min(max(1 - math.floor(math.log10(half)), 0), 6)
+    decimals = 3 if half_width <= 0 else min(max(1 - math.floor(math.log10(half_width)), 0), 6)
     return f"{value:.{decimals}f}"
 
 
 def _with_interval(model: Summary, row: int, at: int) -> str:
     low, high = (float(end) for end in model.interval_[:, row, at])
-    half = (high - low) / 2
-    return f"{_number(model, row, at)} ({_text(model, row, low, half)} to {_text(model, row, high, half)})"
+    half_width = (high - low) / 2
+    return f"{_number(model, row, at)} ({_text(model, row, low, half_width)} to {_text(model, row, high, half_width)})"
 
 
 def _flag(model: Summary, row: int, at: int) -> str:

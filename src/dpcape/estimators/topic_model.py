@@ -145,6 +145,7 @@ class TopicModel(ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = TOPIC_MODEL
+    _score, _per_score = "topic", "weights_"
     _builder: ClassVar[str] = "documents(counts)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "topics_",
@@ -180,10 +181,10 @@ class TopicModel(ScoringEstimator):
         moment = private.mean(word_pairs(federation.facts, clip=pair_clip(length), words=self.words_))
         whitening = whiten(moment, self.n_components, scale=private.releases[-1].scale)
         self.design_, statistic, coordinates = self._third(federation, moment, whitening, length)
-        found = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
-        warn_if_drowned(whitening, found)
-        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
-        self._set_topics(found, federation.n_features)
+        decomposition = decompose(private.mean(statistic), coordinates, scale=private.releases[-1].scale)
+        warn_if_drowned(whitening, decomposition)
+        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, decomposition.noise_level
+        self._set_topics(decomposition, federation.n_features)
         pairs = private.releases[-2]
         sampling = pair_sampling_norm(moment, length, effective_share(federation, pairs.survivors))
         floor = noise_norm(pairs.scale, self.words_.size, _FAILURE) + sampling
@@ -200,8 +201,8 @@ class TopicModel(ScoringEstimator):
         if length is None:
             return words, None
         positive = np.maximum(shares, 0.0)
-        kept = float(positive[words].sum() / max(positive.sum(), 1e-300))
-        return words, max(3, round(length * kept))
+        share_kept = float(positive[words].sum() / max(positive.sum(), 1e-300))
+        return words, max(3, round(length * share_kept))
 
     def _third(
         self, federation: Federation, moment: FloatArray, whitening: Whitening, length: int | None
@@ -215,31 +216,30 @@ class TopicModel(ScoringEstimator):
         too_large = packed_tensor_size(n_words) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", few, bounded
-        whole = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
+        full = word_triples(federation.facts, clip=triple_clip(length), words=self.words_)
         plain = Coordinates(np.eye(n_words), whitening.forward, whitening.backward)
-        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
-        if self.design == "full" or noise_whole <= tensor_noise_norm(few.diameter, bounded.inner):
-            return "full", whole, plain
+        noise_full = tensor_noise_norm(full.diameter, whitening.forward)
+        if self.design == "full" or noise_full <= tensor_noise_norm(few.diameter, bounded.inner):
+            return "full", full, plain
         return "whitened", few, bounded
 
-    def _set_topics(self, found: Decomposition, n_features: int) -> None:
+    def _set_topics(self, decomposition: Decomposition, n_features: int) -> None:
         # Rows are sqrt(w_k) a_k up to sign, and a_k adds up to one: their sums give both. Where noise cancels
         # the sum, the positive part bounds the scale.
-        sums = found.halves.sum(axis=1)
-        upright = found.halves * np.where(sums < 0, -1.0, 1.0)[:, None]
+        sums = decomposition.halves.sum(axis=1)
+        upright = decomposition.halves * np.where(sums < 0, -1.0, 1.0)[:, None]
         scales = np.maximum(np.abs(sums), 0.5 * np.maximum(upright, 0.0).sum(axis=1))
         scales = np.maximum(scales, 1e-150)
         order = np.argsort(-scales, kind="stable")
         self.topics_ = np.zeros((len(scales), n_features))
         self.topics_[:, self.words_] = onto_simplex(upright / scales[:, None])[order]
         self.weights_ = (scales**2 / np.sum(scales**2))[order]
-        self.strengths_ = found.strengths[order]
+        self.strengths_ = decomposition.strengths[order]
 
     def transform(self, counts: WordCounts) -> FloatArray:
         """Return the probability of each topic given each document, (documents, n_components)."""
         joint = self._log_joint(self._checked_counts(counts))
-        posteriors: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return posteriors
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
     def predict(self, counts: WordCounts) -> NDArray[np.intp]:
         """Return the most probable topic of each document."""
@@ -264,19 +264,12 @@ class TopicModel(ScoringEstimator):
             checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".:")
-            raise InvalidParameter(
-                "counts",
-                "be a two-dimensional array of finite numbers",
-                f"invalid data ({reason})",
-                "Pass one row per document with the count of each word.",
-            ) from error
+            must, got = "be a two-dimensional array of finite numbers", f"invalid data ({reason})"
+            remedy = "Pass one row per document with the count of each word."
+            raise InvalidParameter("counts", must, got, remedy) from error
         if checked.shape[1] != self.topics_.shape[1]:
-            raise InvalidParameter(
-                "counts",
-                f"have one column for each of the model's {self.topics_.shape[1]} words",
-                checked.shape[1],
-                "Use the sites' vocabulary.",
-            )
+            must = f"have one column for each of the model's {self.topics_.shape[1]} words"
+            raise InvalidParameter("counts", must, checked.shape[1], "Use the sites' vocabulary.")
         check_names(names_of(counts), list(getattr(self, "feature_names_in_", [])), subject="counts")
         sparse = csr_array(checked)
         if not bool((sparse.data >= 0).all()):
@@ -292,11 +285,6 @@ class TopicModel(ScoringEstimator):
             best = np.argsort(-topic, kind="stable")[:n_words]
             result.append([(str(word if names is None else names[word]), float(topic[word])) for word in best])
         return result
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the topics."""
-        require_fitted(self)
-        return np.array([f"topic{index}" for index in range(len(self.weights_))], dtype=object)
 
     def _result(self) -> Result:
         weights = Estimates(
@@ -324,14 +312,14 @@ class TopicModel(ScoringEstimator):
         estimand = "probability of the word at any place of a document on the topic"
         if self.n_words is not None:
             estimand += ", among the words that were kept; 0 for the others"
-        found = Section(
+        topics = Section(
             title="Topics",
             estimates=(weights, grid("probability of the word", estimand, self.topics_, names, "topic")),
             tables=(Table(["topic", "share", f"words{', by number' if by_number else ''}"], rows, are_words=True),),
             charts=(chart,),
         )
         model = "every document is on one topic, and its words are drawn from it independently"
-        return Result((found, strength_section(self.strengths_, self.noise_level_, self.weights_)), (model,))
+        return Result((topics, strength_section(self.strengths_, self.noise_level_, self.weights_)), (model,))
 
     def plot_topics(self, n_words: int = 8, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
         """Draw the most probable words of each topic."""

@@ -38,7 +38,8 @@ class Units:
             # The columns of a typed table are not spread over features.
             own = schema if schema is not None and len(schema.feature_names) == width else None
             ranges += [_AS_IT_IS] * width if own is None else own.ranges or [_AS_IT_IS] * width
-            names += [""] * width if own is None else _units_of(own)
+            columns = () if own is None else own.columns
+            names += [column.unit for column in columns for _ in column.feature_names] or [""] * width
         self.names = tuple(names)
         self.known = bool(schemas) and all(schema is not None and schema.ranges for schema in schemas)
         self._low, self._least = (np.array([getattr(entry, end) for entry in ranges]) for end in ("low", "least"))
@@ -60,8 +61,3 @@ class Units:
     def at_zero(self, intercept: float, slopes: FloatArray) -> float:
         """Return the intercept where all original values are 0, from that where all prepared ones are."""
         return float(intercept - slopes @ (self.points(np.zeros(len(self.step))) / self.step))
-
-
-def _units_of(schema: Schema) -> list[str]:
-    """Return the unit of every feature of a schema; levels have none."""
-    return [column.unit for column in schema.columns for _ in column.feature_names]

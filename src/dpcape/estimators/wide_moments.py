@@ -105,14 +105,14 @@ class WideMoments:
         most = wanted or int(used.sum())
         inner = replace(self.noise, mean=self.noise.mean[used])
         values, vectors = all_eigen(self.covariance[np.ix_(used, used)])
-        found = component_p_values(values, vectors, inner, min(most, int(used.sum())))
-        found = np.concatenate([found, np.ones(most - len(found))])
-        n_components = max(1, int(np.sum(found <= LEVEL))) if wanted is None else wanted
+        p_values = component_p_values(values, vectors, inner, min(most, int(used.sum())))
+        p_values = np.concatenate([p_values, np.ones(most - len(p_values))])
+        n_components = max(1, int(np.sum(p_values <= LEVEL))) if wanted is None else wanted
         cuts = self.basis.cuts(n_components)
         n_kept = kept_columns(self.covariance, self.noise.scale, n_components, cuts)
         values, directions = top_eigen(self.covariance[:n_kept, :n_kept], n_components)
         maps = fix_signs(basis_maps(self.basis, directions).T).T
-        return WideComponents(maps.copy(), values, found[:n_components], n_kept, directions)
+        return WideComponents(maps.copy(), values, p_values[:n_components], n_kept, directions)
 
     def interval(self, n_components: int, share_scale: float) -> FloatArray:
         """Return intervals for the largest eigenvalues of the whole rows, all together at 95%.
@@ -172,8 +172,8 @@ def released_moments(
 
 def maps_of_rows_or_warned(public: Public, *, scaled: bool) -> bool:
     """Return whether maps of rows are released, by the rule of the schedule; warn if they are asked for and are not."""
-    asked = (is_centred(public.center, public.clip) and public.kind != "views") or public.clip is not None
-    return maps_or_warned(public, rows_in_basis(public), needed=scaled or not asked)
+    wants_scaling = (is_centred(public.center, public.clip) and public.kind != "views") or public.clip is not None
+    return maps_or_warned(public, rows_in_basis(public), needed=scaled or not wants_scaling)
 
 
 def maps_or_warned(public: Public, rows: InBasis, *, needed: bool) -> bool:
@@ -200,7 +200,7 @@ def maps_or_warned(public: Public, rows: InBasis, *, needed: bool) -> bool:
 
 
 def with_maps(
-    federation: Federation, private: Allowance, moments: WideMoments, found: WideComponents
+    federation: Federation, private: Allowance, moments: WideMoments, inside: WideComponents
 ) -> WideComponents:
     """Release maps of what the kept columns leave out, and return the components at full resolution.
 
@@ -212,27 +212,27 @@ def with_maps(
         Its next release is used.
     moments : WideMoments
         The moments that were released.
-    found : WideComponents
+    inside : WideComponents
         The components inside the basis.
     """
-    unit, n_components = moments.unit, len(found.values)
-    least = max(float(found.values[0]) * 1e-9, 1e-300)
-    scores = found.directions / np.sqrt(np.maximum(found.values, least))
+    unit, n_components = moments.unit, len(inside.values)
+    least = max(float(inside.values[0]) * 1e-9, 1e-300)
+    scores = inside.directions / np.sqrt(np.maximum(inside.values, least))
     reach = math.sqrt(n_components)
-    length = residual_length(moments.covariance, moments.left_out, moments.noise.scale, found.n_kept)
+    length = residual_length(moments.covariance, moments.left_out, moments.noise.scale, inside.n_kept)
     statistic = scaled(
         federation.facts,
         moments.scaling,
         "residual_maps",
         **of_basis(moments.basis),
         # Scores of rows in their own units have variance 1; they are sent divided by the length they are clipped to.
-        kept=np.array([found.n_kept]),
+        kept=np.array([inside.n_kept]),
         scores=scores * (unit / reach),
-        offset=(moments.mean[: found.n_kept] @ scores * (unit / reach))[np.newaxis],
+        offset=(moments.mean[: inside.n_kept] @ scores * (unit / reach))[np.newaxis],
         residual_scale=np.array([length / unit]),
     )
     maps = private.mean(statistic) * (length * reach)
     scale = private.releases[-1].scale / private.counted.divisor * (length * reach)
-    kept = values_kept(found.values, moments.noise.scale, found.n_kept)
-    values, components = combined_components(moments.basis, found.directions, kept, maps, scale)
-    return replace(found, components=components, values=values)
+    kept_values = values_kept(inside.values, moments.noise.scale, inside.n_kept)
+    values, components = combined_components(moments.basis, inside.directions, kept_values, maps, scale)
+    return replace(inside, components=components, values=values)

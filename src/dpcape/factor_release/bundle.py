@@ -140,12 +140,6 @@ def _write_csv(path: Path, header: list[str], rows: list[list[object]]) -> None:
         writer.writerows(rows)
 
 
-def _columns(bundle: Bundle) -> tuple[list[str], list[str]]:
-    factors = [f"factor_{k + 1}" for k in range(bundle.factors.shape[1])]
-    q = 0 if bundle.covariates is None else bundle.covariates.shape[1]
-    return factors, [f"covariate_{c + 1}" for c in range(q)]
-
-
 def _cells(values: FloatArray) -> list[object]:
     return [f"{v:.10g}" for v in values]
 
@@ -159,7 +153,9 @@ def _part_rows(letter: str, factors: FloatArray, covariates: FloatArray | None) 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
     """Write the third party's folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    factor_names, covariate_names = _columns(bundle)
+    factor_names = [f"factor_{k + 1}" for k in range(bundle.factors.shape[1])]
+    q = 0 if bundle.covariates is None else bundle.covariates.shape[1]
+    covariate_names = [f"covariate_{c + 1}" for c in range(q)]
     training = _part_rows("a", bundle.factors, bundle.covariates)
     header = ["code", *factor_names, *covariate_names]
     _write_csv(folder / "test.csv", header, _part_rows("b", bundle.factors_test, bundle.covariates_test))

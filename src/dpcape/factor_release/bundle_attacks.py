@@ -45,15 +45,15 @@ def attack_bundle(
         Repetitions of attacks that choose people.
     """
     exact, rough = knowledge_of(parts, rough=False), knowledge_of(parts, rough=True)
-    found = [uniqueness(known) for known in [*rough, *single_covariates(parts), *exact]]
+    attacks = [uniqueness(known) for known in [*rough, *single_covariates(parts), *exact]]
     if parts.response is not None:
         blind = [known for known in [*rough, *exact] if not known.uses_response]
-        found += [response_by_class(known, parts.response) for known in blind]
-    found += unreleased_response(parts)
+        attacks += [response_by_class(known, parts.response) for known in blind]
+    attacks += unreleased_response(parts)
     members = [columns_membership(known, rng, n_repeats) for known in [*rough, *exact]]
-    found += [attack for attack in members if attack is not None]
+    attacks += [attack for attack in members if attack is not None]
     if n_leaked:
-        found += FeatureAttacks(parts, features, n_leaked, n_repeats).find(rng)
+        attacks += FeatureAttacks(parts, features, n_leaked, n_repeats).find(rng)
     if twin is not None and n_leaked_twin:
-        found += FeatureAttacks(parts, features, n_leaked_twin, n_repeats).member(twin, rng)
-    return tuple(found)
+        attacks += FeatureAttacks(parts, features, n_leaked_twin, n_repeats).member(twin, rng)
+    return tuple(attacks)

@@ -63,8 +63,8 @@ def unreleased_response(parts: ReleasedParts) -> list[AttackResult]:
         table = table + evidence.matching(codes, codes)
     known = f", and {plural(q)} roughly" if q else ""
     words = f"the person's response, which is not released{known}"
-    found = AttackResult(FIND, words, evidence.found_rate(table), 0.0, 1.0 / n, n, uses_response=True)
-    return [found, AttackResult(INFER_UNRELEASED, "which row is the person's", right, 0.0, baseline, n)]
+    finding = AttackResult(FIND, words, evidence.found_rate(table), 0.0, 1.0 / n, n, uses_response=True)
+    return [finding, AttackResult(INFER_UNRELEASED, "which row is the person's", right, 0.0, baseline, n)]
 
 
 def columns_membership(knowledge: Knowledge, rng: np.random.Generator, n_repeats: int) -> AttackResult | None:
@@ -78,7 +78,7 @@ def columns_membership(knowledge: Knowledge, rng: np.random.Generator, n_repeats
         order = people[rng.permutation(len(people))]
         scores = evidence.membership(knowledge.table(order, order[n_out:]))
         values.append(area_under_curve(scores[n_out:], scores[:n_out]))
-    found = mean_attack(
+    attack = mean_attack(
         MEMBER, knowledge.words, values, baseline=0.5, n_people=len(people), uses_response=knowledge.uses_response
     )
-    return replace(found, n_unique=uniqueness(knowledge).n_unique)
+    return replace(attack, n_unique=uniqueness(knowledge).n_unique)

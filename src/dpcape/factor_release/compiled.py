@@ -108,19 +108,7 @@ def _store(loadings, local, column_sums, v, column_precision, exponentials, star
 
 @_compile
 def _all_blocks(  # type: ignore[no-untyped-def]  # numba infers
-    gram,
-    cross,
-    squares,
-    precision,
-    local,
-    column_precision,
-    normals,
-    exponentials,
-    gammas,
-    rate,
-    loadings,
-    rss,
-    block,
+    gram, cross, squares, precision, local, column_precision, normals, exponentials, gammas, rate, loadings, rss, block
 ):
     n_factors, n_features = cross.shape
     Q = np.zeros((n_factors, n_factors, block))

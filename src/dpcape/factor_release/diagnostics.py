@@ -11,8 +11,8 @@ from dpcape.core.arrays import FloatArray
 
 def _split(draws: FloatArray) -> FloatArray:
     """Halve each chain: m x n becomes 2m x (n // 2)."""
-    half = draws.shape[1] // 2
-    return np.concatenate([draws[:, :half], draws[:, -half:]], axis=0)
+    length = draws.shape[1] // 2
+    return np.concatenate([draws[:, :length], draws[:, -length:]], axis=0)
 
 
 def _normal_scores(draws: FloatArray) -> FloatArray:

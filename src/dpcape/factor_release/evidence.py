@@ -32,10 +32,10 @@ def as_released(values: FloatArray) -> Codes:
 def roughly(values: FloatArray, n_bands: int = N_ROUGH) -> Codes:
     """Return the quantile band of each value; values as released if there are at most ``n_bands`` of them."""
     codes = as_released(values)
-    given = values[~np.isnan(values)]
+    known = values[~np.isnan(values)]
     if len(np.unique(codes[codes != UNKNOWN])) <= n_bands:
         return codes
-    cuts = np.unique(np.quantile(given, np.arange(1, n_bands) / n_bands))
+    cuts = np.unique(np.quantile(known, np.arange(1, n_bands) / n_bands))
     return np.where(np.isnan(values), UNKNOWN, np.searchsorted(cuts, values, side="right")).astype(np.intp)
 
 
@@ -57,9 +57,9 @@ def matching(known: Codes, rows: Codes) -> FloatArray:
     A match weighs minus the logarithm of its share among the rows; a mismatch rules a row out. A pair with an
     UNKNOWN code has weight zero.
     """
-    given = rows[rows != UNKNOWN]
-    share = np.array([np.mean(given == code) if given.size else 1.0 for code in known])
-    weight = -np.log(np.maximum(share, 1.0 / max(2 * given.size, 1)))
+    released = rows[rows != UNKNOWN]
+    share = np.array([np.mean(released == code) if released.size else 1.0 for code in known])
+    weight = -np.log(np.maximum(share, 1.0 / max(2 * released.size, 1)))
     table = np.where(known[:, None] == rows[None, :], weight[:, None], _MISMATCH)
     silent = (known[:, None] == UNKNOWN) | (rows[None, :] == UNKNOWN)
     return np.where(silent, 0.0, table)
@@ -75,10 +75,10 @@ def closeness(known: FloatArray, rebuilt: FloatArray, n_factors: int) -> FloatAr
     centre = rebuilt.mean(axis=0)
     rows = rebuilt - centre
     squares, directions = np.linalg.eigh(rows @ rows.T)
-    kept = squares > 1e-10 * max(float(squares[-1]), 1e-300)
-    lengths = np.sqrt(squares[kept])
-    in_plane = (known - centre) @ rows.T @ directions[:, kept] / lengths
-    squared = np.maximum(distances(in_plane, directions[:, kept] * lengths), 1e-12)
+    used = squares > 1e-10 * max(float(squares[-1]), 1e-300)
+    lengths = np.sqrt(squares[used])
+    in_plane = (known - centre) @ rows.T @ directions[:, used] / lengths
+    squared = np.maximum(distances(in_plane, directions[:, used] * lengths), 1e-12)
     return np.asarray(0.5 * n_factors * (np.log(squared.mean(axis=1))[:, None] - np.log(squared)))
 
 

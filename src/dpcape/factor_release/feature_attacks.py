@@ -99,7 +99,7 @@ class FeatureAttacks:
     def find(self, rng: np.random.Generator) -> list[AttackResult]:
         """Find rows, rebuild features, and read responses off the rows found."""
         tables, variants = self.parts.tables(), self.variants
-        found: list[list[float]] = [[] for _ in variants]
+        rates_by_variant: list[list[float]] = [[] for _ in variants]
         thirds, responses = [], []
         n_others = len(self.features) - self.n_leaked
         for _ in range(self.n_repeats):
@@ -109,14 +109,15 @@ class FeatureAttacks:
             rebuilt = self._rebuilt(tables, features, order)
             known = features[others] + AUXILIARY_SCALE * rng.standard_normal((n_others, len(columns)))
             scores = [self._scores(v, known, rebuilt, others, others) for v in variants]
-            for rates, table in zip(found, scores, strict=True):
+            for rates, table in zip(rates_by_variant, scores, strict=True):
                 rates.append(evidence.found_rate(table))
-            thirds.append(_right_thirds(rebuilt[:, :MOST_INFERRED], features[others, :MOST_INFERRED]))
+            inferred = (rebuilt[:, :MOST_INFERRED], features[others, :MOST_INFERRED])
+            thirds.append(float(np.mean(np.equal(*map(_thirds_by_rank, inferred)))))
             responses += self._read_responses(scores[0], others)
         leaked = f"which row is the person's, and the full records of {self.n_leaked} other released people"
         attacks = [
             _measured(FIND, v.words, r, baseline=1.0 / n_others, n_people=n_others, uses_response=v.uses_response)
-            for v, r in zip(variants, found, strict=True)
+            for v, r in zip(variants, rates_by_variant, strict=True)
         ]
         attacks.append(_measured(INFER_FEATURES, leaked, thirds, baseline=_third_chance(n_others), n_people=n_others))
         if responses and self.parts.response is not None:
@@ -135,18 +136,18 @@ class FeatureAttacks:
         if self.parts.response is None:
             return []
         classes = evidence.thirds(self.parts.response)[others]
-        given = np.flatnonzero(classes != UNKNOWN)
-        if len(given) < FEWEST_TARGETS:
+        released = np.flatnonzero(classes != UNKNOWN)
+        if len(released) < FEWEST_TARGETS:
             return []
-        linked = evidence.best_rows(table[np.ix_(given, given)])
-        return [float(np.mean(classes[given][linked] == classes[given]))]
+        linked = evidence.best_rows(table[np.ix_(released, released)])
+        return [float(np.mean(classes[released][linked] == classes[released]))]
 
     def member(self, twin: Twin, rng: np.random.Generator) -> list[AttackResult]:
         """Tell members of the twin release from the people outside it."""
         inside = self.features[twin.inside]
         parts = self.parts.take(twin.inside, twin.draws, inside @ inside.T)
         tables, variants = parts.tables(), self.variants
-        found: list[list[float]] = [[] for _ in variants]
+        rates_by_variant: list[list[float]] = [[] for _ in variants]
         for _ in range(self.n_repeats):
             order, columns = rng.permutation(len(twin.inside)), self._columns(rng)
             rebuilt = self._rebuilt(tables, inside[:, columns], order)
@@ -154,23 +155,19 @@ class FeatureAttacks:
             targets = np.concatenate([rows, twin.outside])
             shape = (len(targets), len(columns))
             known = self.features[np.ix_(targets, columns)] + AUXILIARY_SCALE * rng.standard_normal(shape)
-            for rates, variant in zip(found, variants, strict=True):
+            for rates, variant in zip(rates_by_variant, variants, strict=True):
                 scores = evidence.membership(self._scores(variant, known, rebuilt, targets, rows))
                 rates.append(area_under_curve(scores[: len(rows)], scores[len(rows) :]))
         n = len(twin.inside) - self.n_leaked + len(twin.outside)
         return [
             _measured(MEMBER, v.words, r, baseline=0.5, n_people=n, uses_response=v.uses_response)
-            for v, r in zip(variants, found, strict=True)
+            for v, r in zip(variants, rates_by_variant, strict=True)
         ]
 
 
 def _thirds_by_rank(table: FloatArray) -> NDArray[np.intp]:
     ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
     return np.asarray(3 * ranks // len(table))
-
-
-def _right_thirds(rebuilt: FloatArray, features: FloatArray) -> float:
-    return float(np.mean(_thirds_by_rank(rebuilt) == _thirds_by_rank(features)))
 
 
 def _third_chance(n: int) -> float:

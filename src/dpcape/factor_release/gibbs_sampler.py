@@ -20,8 +20,7 @@ from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.factor_release.kernels import FeaturePass
 from dpcape.factor_release.priors import Prior
 
-# Prior of the residual precisions, Gamma(shape, rate), for features scaled to unit variance ([BD11] section
-# 4.1).
+# Prior of the residual precisions, Gamma(shape, rate), for features scaled to unit variance ([BD11] section 4.1).
 RESIDUAL_SHAPE, RESIDUAL_RATE = 1.0, 0.3
 
 

@@ -27,14 +27,14 @@ class Knowledge:
 
     def table(self, targets: Rows, rows: Rows) -> FloatArray:
         """Compare targets with rows over all columns, or over those that are never missing where one is."""
-        whole = evidence.joined([*self.columns])
-        full = evidence.matching(whole[targets], whole[rows])
-        always = [codes for codes in self.columns if not np.any(codes == UNKNOWN)]
-        if not always or len(always) == len(self.columns):
+        joint = evidence.joined([*self.columns])
+        full = evidence.matching(joint[targets], joint[rows])
+        complete = [codes for codes in self.columns if not np.any(codes == UNKNOWN)]
+        if not complete or len(complete) == len(self.columns):
             return full
-        part = evidence.joined(always)
-        silent = (whole[targets] == UNKNOWN)[:, None] | (whole[rows] == UNKNOWN)[None, :]
-        return np.where(silent, evidence.matching(part[targets], part[rows]), full)
+        joint_of_complete = evidence.joined(complete)
+        silent = (joint[targets] == UNKNOWN)[:, None] | (joint[rows] == UNKNOWN)[None, :]
+        return np.where(silent, evidence.matching(joint_of_complete[targets], joint_of_complete[rows]), full)
 
     @property
     def short(self) -> str:
@@ -58,13 +58,13 @@ def knowledge_of(parts: ReleasedParts, *, rough: bool) -> list[Knowledge]:
     how = "roughly" if rough else "as released"
     q = parts.covariates.shape[1]
     covariates = tuple(code(column) for column in parts.covariates.T)
-    found = [Knowledge(f"the person's {plural(q)} {how}", covariates, False)] if q else []
+    known = [Knowledge(f"the person's {plural(q)} {how}", covariates, False)] if q else []
     if parts.response is not None:
         response = code(parts.response)
-        found.append(Knowledge(f"the person's response {how}", (response,), True))
+        known.append(Knowledge(f"the person's response {how}", (response,), True))
         if q:
-            found.append(Knowledge(f"the person's {plural(q)} and response {how}", (*covariates, response), True))
-    return found
+            known.append(Knowledge(f"the person's {plural(q)} and response {how}", (*covariates, response), True))
+    return known
 
 
 def single_covariates(parts: ReleasedParts) -> list[Knowledge]:

@@ -25,8 +25,7 @@ from dpcape.factor_release.gibbs_sampler import (
 from dpcape.factor_release.kernels import kernel_named
 from dpcape.factor_release.priors import IndependentGamma, MultiplicativeGamma, Prior
 
-# Share of the burn-in during which the number of factors may change; the rest runs with the number settled
-# on.
+# Share of the burn-in during which the number of factors may change; the rest runs with the number settled on.
 ADAPTING_SHARE = 0.7
 N_MONITORED = 16
 WEAKLY_IDENTIFIED = "communality"

@@ -47,8 +47,8 @@ def draw_cross_products(
     W = rng.standard_normal((n_factors, n_features))
     A = _wishart_root(n - n_features, n_factors, rng)
     noise_cross = C @ W @ L.T  # C Z'X
-    half = noise_cross @ P.T
-    gram = P @ S @ P.T + half + half.T + C @ (W @ W.T + A @ A.T) @ C.T
+    crossed = noise_cross @ P.T
+    gram = P @ S @ P.T + crossed + crossed.T + C @ (W @ W.T + A @ A.T) @ C.T
     return gram, P @ S + noise_cross
 
 

@@ -37,8 +37,8 @@ def added_person(bundle: Bundle, twin: Twin) -> AttackResult:
     earlier = np.hstack([turned, inside])
     rows = np.hstack([now, columns])
     gaps = _gaps(earlier, rows)
-    found = [_is_left_over(gaps[:, [*twin.inside, person]]) for person in twin.outside]
-    n, share = len(found), float(np.mean(found))
+    is_left_over = [_is_left_over(gaps[:, [*twin.inside, person]]) for person in twin.outside]
+    n, share = len(is_left_over), float(np.mean(is_left_over))
     return AttackResult(
         goal=ADDED,
         knows="an earlier release without the person" + (f", and the rows of {n_known} others" if n_known else ""),
@@ -58,8 +58,8 @@ def _released_as_given(bundle: Bundle) -> FloatArray:
         columns += list(np.vstack(parts).T)
     if bundle.response is not None:
         columns.append(np.concatenate([bundle.response, np.full(n_test, bundle.response.mean())]))
-    found = np.array(columns).T
-    return np.asarray((found - found.mean(axis=0)) / np.maximum(found.std(axis=0), 1e-12))
+    table = np.array(columns).T
+    return np.asarray((table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-12))
 
 
 def _turn(before: FloatArray, now: FloatArray, start: FloatArray, columns: tuple[FloatArray, FloatArray]) -> FloatArray:

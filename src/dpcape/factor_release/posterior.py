@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,16 +59,6 @@ def starting_number(n: int, n_features: int) -> int:
     return max(1, min(int(np.ceil(5 * np.log(max(n_features, 2)))), n // 2, n_features))
 
 
-def _checkpoint(folder: Path | None, every: int, number: int) -> tuple[Path | None, Callable[[MarkovChain], None]]:
-    path = None if folder is None else folder / f"chain-{number}.npz"
-
-    def tick(chain: MarkovChain) -> None:
-        if path is not None and (chain.state.sweep % every == 0 or chain.done):
-            save_chain(chain, path)
-
-    return path, tick
-
-
 def _run_one(
     features: StandardisedFeatures,
     plan: ChainSettings,
@@ -82,13 +71,14 @@ def _run_one(
 ) -> MarkovChain:
     """Run chain ``number``, from its checkpoint if there is one."""
     chain = MarkovChain(features, plan, kernel=kernel)
-    path, save = _checkpoint(folder, every, number)
+    path = None if folder is None else folder / f"chain-{number}.npz"
     if path is not None and path.exists():
         chain = load_chain(chain, path)
     task = None if bar is None else bar.add_task(f"chain {number + 1}", total=plan.n_sweeps)
 
     def tick(chain: MarkovChain) -> None:
-        save(chain)
+        if path is not None and (chain.state.sweep % every == 0 or chain.done):
+            save_chain(chain, path)
         if bar is not None and task is not None:
             bar.update(task, completed=chain.state.sweep)
 
@@ -118,13 +108,7 @@ def run_chains(
                 its_plan = replace(its_plan, n_factors=chains[0].state.n_factors, adaptive=False)
             chains.append(
                 _run_one(
-                    features,
-                    its_plan,
-                    number,
-                    kernel=kernel,
-                    folder=checkpoint,
-                    every=checkpoint_every,
-                    bar=shown,
+                    features, its_plan, number, kernel=kernel, folder=checkpoint, every=checkpoint_every, bar=shown
                 )
             )
     posterior = combine(chains)

@@ -26,7 +26,7 @@ class Interval:
 class TestError:
     """Mean squared error on the test part: of the prediction, and its interval over the draws."""
 
-    __test__ = False  # not a test case, whatever its name suggests to a collector
+    __test__ = False  # pytest must not collect it, despite its name
 
     mse: float
     low: float

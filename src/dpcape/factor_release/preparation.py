@@ -44,12 +44,8 @@ def _as_numbers(values: ArrayLike, name: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidParameter(
-            name,
-            "hold numbers",
-            f"{type(values).__name__} with entries of a different type",
-            "Pass an array or a table of numbers.",
-        ) from error
+        got = f"{type(values).__name__} with entries of a different type"
+        raise InvalidParameter(name, "hold numbers", got, "Pass an array or a table of numbers.") from error
 
 
 def standardise(X: FloatArray, missing: str) -> tuple[FloatArray, Standardisation]:
@@ -62,12 +58,8 @@ def standardise(X: FloatArray, missing: str) -> tuple[FloatArray, Standardisatio
         raise InvalidParameter("missing", 'be "refuse" or "drop"', repr(missing), "Use one of them.")
     holes = np.isnan(X).any(axis=0)
     if holes.any() and missing == "refuse":
-        raise InvalidParameter(
-            "X",
-            "not have missing values",
-            "at least one",
-            'Impute them, or pass missing="drop" to leave those features out.',
-        )
+        remedy = 'Impute them, or pass missing="drop" to leave those features out.'
+        raise InvalidParameter("X", "not have missing values", "at least one", remedy)
     filled = np.where(holes, 0.0, X) if holes.any() else X
     centre, scale = filled.mean(axis=0), filled.std(axis=0)
     # Equal numbers can have a tiny rounding spread around their mean.
@@ -82,19 +74,13 @@ def as_response(y: ArrayLike, n_train: int, n_test: int) -> FloatArray:
     """Return the training responses; responses of test subjects are refused."""
     response = _as_numbers(y, "y")
     if n_test and response.shape == (n_train + n_test,):
-        raise InvalidParameter(
-            "y",
-            f"hold responses of the {n_train} training subjects only",
-            f"{response.size} values",
-            "Leave the test subjects' responses out: they are not to be released.",
-        )
+        must = f"hold responses of the {n_train} training subjects only"
+        remedy = "Leave the test subjects' responses out: they are not to be released."
+        raise InvalidParameter("y", must, f"{response.size} values", remedy)
     if response.shape != (n_train,) or not np.isfinite(response).all():
-        raise InvalidParameter(
-            "y",
-            f"be {n_train} finite numbers, one per training subject",
-            f"shape {response.shape}",
-            "Remove subjects without a response, or put them in the test part.",
-        )
+        must = f"be {n_train} finite numbers, one per training subject"
+        remedy = "Remove subjects without a response, or put them in the test part."
+        raise InvalidParameter("y", must, f"shape {response.shape}", remedy)
     return response
 
 
@@ -105,12 +91,8 @@ def as_covariates(covariates: ArrayLike | None, n: int, name: str) -> FloatArray
     raw = np.asarray(covariates, dtype=np.float64)
     table = as_table(raw[:, None] if raw.ndim == 1 else raw, name)
     if len(table) != n or np.isnan(table).any():
-        raise InvalidParameter(
-            name,
-            f"have {n} rows, one per subject, without missing values",
-            f"{len(table)} rows",
-            "Align the rows and fill the gaps.",
-        )
+        must = f"have {n} rows, one per subject, without missing values"
+        raise InvalidParameter(name, must, f"{len(table)} rows", "Align the rows and fill the gaps.")
     return table
 
 
@@ -154,12 +136,8 @@ def check_settings(settings: Mapping[str, object]) -> None:
 def check_not_released(released: bool) -> None:
     """Refuse to add subjects to what a third party has already."""
     if released:
-        raise InvalidParameter(
-            "Subjects",
-            "be added before release()",
-            "a model that is released",
-            "A second release shows the people who were added. Release other people in a study of their own.",
-        )
+        remedy = "A second release shows the people who were added. Release other people in a study of their own."
+        raise InvalidParameter("Subjects", "be added before release()", "a model that is released", remedy)
 
 
 def check_parts(n_train: int, n_test: int, n_folds: int, *, with_covariates: tuple[bool, bool]) -> None:

@@ -172,10 +172,10 @@ def _positive_definite(values: FloatArray, vectors: FloatArray, n_factors: int) 
 
     Beyond the factors the model knows only residual variance, and single small eigenvalues are noise.
     """
-    rest = values[:-n_factors] if n_factors < len(values) else values[:0]
-    top = np.maximum(values[len(rest) :], 1e-12)
-    level = max(float(rest.mean()) if rest.size else 0.0, 1e-3 * float(top.min()))
-    V = vectors[:, len(rest) :]
+    smallest = values[:-n_factors] if n_factors < len(values) else values[:0]
+    top = np.maximum(values[len(smallest) :], 1e-12)
+    level = max(float(smallest.mean()) if smallest.size else 0.0, 1e-3 * float(top.min()))
+    V = vectors[:, len(smallest) :]
     return np.asarray((V * (top - level)) @ V.T + level * np.eye(len(values)))
 
 

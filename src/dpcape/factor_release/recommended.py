@@ -26,8 +26,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.factor_release.ridge import least_squares, residual_maker, with_intercept
 
 RIDGES: tuple[float, ...] = tuple(float(v) for v in np.logspace(-4, 4, 17))
-# Lasso weights as fractions of the smallest one that gives beta = beta*; zero is the plain ridge estimate
-# (9).
+# Lasso weights as fractions of the smallest one that gives beta = beta*; zero is the plain ridge estimate (9).
 LASSO_FRACTIONS: tuple[float, ...] = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
@@ -179,7 +178,7 @@ def cross_validated_errors(
     squared = np.zeros((len(ridges), len(fractions)))
     unpenalised = with_intercept(covariates, len(response))
     for number, guide in enumerate(fold_guides):
-        held, used = fold == number, fold != number
+        held_out, used = fold == number, fold != number
         for i, ridge in enumerate(ridges):
             betas = _coefficients(
                 factors[used], response[used], unpenalised[used],
@@ -187,7 +186,7 @@ def cross_validated_errors(
             )  # fmt: skip
             for j, beta in enumerate(betas):
                 free = least_squares(unpenalised[used], response[used] - factors[used] @ beta)
-                residual = response[held] - factors[held] @ beta - unpenalised[held] @ free
+                residual = response[held_out] - factors[held_out] @ beta - unpenalised[held_out] @ free
                 squared[i, j] += float(residual @ residual)
     return squared / len(response)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,14 @@ class ReleasedParts:
     def take(self, rows: Rows, draws: FloatArray, gram: FloatArray) -> ReleasedParts:
         """Return the parts of a release made for these people only, given its own draws and their Gram matrix."""
         factors = np.asarray(draws.mean(axis=0))
-        kept = None if self.draws is None else _spaced(draws, len(self.draws))
+        spaced = None if self.draws is None else _spaced(draws, len(self.draws))
         return replace(
             self,
             factors=factors,
             covariates=self.covariates[rows],
             response=None if self.response is None else self.response[rows],
             root=None if self.root is None else penalty_root(factors, gram),
-            draws=kept,
+            draws=spaced,
             held_out=None,
             covariates_only=None,
         )
@@ -123,15 +124,15 @@ def _held_out(bundle: Bundle, model: RecommendedModel | None) -> tuple[FloatArra
     unpenalised = with_intercept(bundle.covariates, len(y))
     with_factors, without = np.empty(len(y)), np.empty(len(y))
     for number, guide in enumerate(bundle.fold_guides):
-        held, used = fold == number, fold != number
-        part = None if bundle.covariates is None else bundle.covariates[used]
+        held_out, used = fold == number, fold != number
+        train_covariates = None if bundle.covariates is None else bundle.covariates[used]
         fitted = fit_at(
-            bundle.factors[used], y[used], covariates=part, root=bundle.root, guide=guide,
+            bundle.factors[used], y[used], covariates=train_covariates, root=bundle.root, guide=guide,
             ridge=model.ridge, lasso_fraction=model.lasso_fraction,
         )  # fmt: skip
-        left = None if bundle.covariates is None else bundle.covariates[held]
-        with_factors[held] = fitted.predict(bundle.factors[held], left)
-        without[held] = unpenalised[held] @ least_squares(unpenalised[used], y[used])
+        held_out_covariates = None if bundle.covariates is None else bundle.covariates[held_out]
+        with_factors[held_out] = fitted.predict(bundle.factors[held_out], held_out_covariates)
+        without[held_out] = unpenalised[held_out] @ least_squares(unpenalised[used], y[used])
     return with_factors, without
 
 
@@ -150,9 +151,9 @@ def coarsened(bundle: Bundle) -> Bundle:
     n = len(bundle.factors)
     covariates, tested = bundle.covariates, bundle.covariates_test
     if covariates is not None:
-        whole = covariates if tested is None else np.vstack([covariates, tested])
-        whole = np.column_stack([_banded(column) for column in whole.T])
-        covariates, tested = whole[:n], None if tested is None else whole[n:]
+        table = covariates if tested is None else np.vstack([covariates, tested])
+        table = np.column_stack([_banded(column) for column in table.T])
+        covariates, tested = table[:n], None if tested is None else table[n:]
     response = None if bundle.response is None else _banded(bundle.response)
     return replace(bundle, covariates=covariates, covariates_test=tested, response=response)
 
@@ -165,22 +166,16 @@ def _banded(values: FloatArray) -> FloatArray:
 
 def remedies(bundle: Bundle) -> list[tuple[str, Callable[[Bundle], Bundle]]]:
     """Return changes to a bundle that can lower its risk, each with its name; only those that change something."""
-    found: list[tuple[str, Callable[[Bundle], Bundle]]] = []
+    changes: list[tuple[str, Callable[[Bundle], Bundle]]] = []
     if bundle.covariates is not None:
-        found.append(("leave out the covariates", without_covariates))
+        changes.append(("leave out the covariates", without_covariates))
     columns = [] if bundle.covariates is None else list(bundle.covariates.T)
     columns += [] if bundle.response is None else [bundle.response]
     if any(len(np.unique(as_released(column))) > N_COARSE for column in columns):
-        found.append((f"coarsen covariates and responses to {N_COARSE} bands", coarsened))
+        changes.append((f"coarsen covariates and responses to {N_COARSE} bands", coarsened))
     if bundle.draws is not None:
-        found.append(("release no draws", without_draws))
-    if len(found) > 1:
-        steps = [change for _, change in found]
-        found.append(("all of these", lambda whole: _in_turn(whole, steps)))
-    return found
-
-
-def _in_turn(bundle: Bundle, steps: list[Callable[[Bundle], Bundle]]) -> Bundle:
-    for change in steps:
-        bundle = change(bundle)
-    return bundle
+        changes.append(("release no draws", without_draws))
+    if len(changes) > 1:
+        steps = [change for _, change in changes]
+        changes.append(("all of these", lambda start: reduce(lambda changed, change: change(changed), steps, start)))
+    return changes

@@ -69,8 +69,7 @@ def fit_ridge(gram: FloatArray, response: FloatArray, covariates: FloatArray | N
     penalties = RELATIVE_PENALTIES * max(float(eigenvalues.mean()), 1e-300)
     errors = [_loo_error(eigenvalues, V, rotated, M, response, penalty) for penalty in penalties]
     best = int(np.argmin(errors))
-    # The maker M makes the weights sum to zero against the unpenalised columns, as the primal solution
-    # demands.
+    # The maker M makes the weights sum to zero against the unpenalised columns, as the primal solution demands.
     weights = M @ (V @ (rotated / (eigenvalues + penalties[best])))
     coefficients = least_squares(unpenalised, response - gram @ weights)
     return DualRidge(weights, coefficients, float(penalties[best]), float(errors[best]))
@@ -80,9 +79,9 @@ def _loo_error(
     eigenvalues: FloatArray, V: FloatArray, rotated: FloatArray, M: FloatArray, response: FloatArray, penalty: float
 ) -> float:
     """Mean squared leave-one-out residual (y - yhat)_i / (1 - h_ii), exact for ridge."""
-    kept = penalty / (eigenvalues + penalty)
+    shrinkage = penalty / (eigenvalues + penalty)
     # Residuals are M V diag(kept) V' M y; on the null space of M the rotated response is zero.
-    residual = M @ (V @ (kept * rotated))
+    residual = M @ (V @ (shrinkage * rotated))
     MV = M @ V
-    remainder = np.einsum("ij,j,ij->i", MV, kept, MV)
+    remainder = np.einsum("ij,j,ij->i", MV, shrinkage, MV)
     return float(np.mean((residual / np.maximum(remainder, 1e-12)) ** 2))

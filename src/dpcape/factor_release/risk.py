@@ -188,7 +188,7 @@ def _twin(
 
 def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) -> list[AttackResult]:
     """Return the attacks on the factors alone, to be compared with the others."""
-    found = []
+    attacks = []
     for leak in leaks:
         measured = [
             (FIND, f"{n_few} of the person's features", leak.identified_few),
@@ -196,7 +196,7 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
             (MEMBER, f"{n_few} of the person's features", leak.membership_few),
             (MEMBER, "all of the person's features", leak.membership_all),
         ]
-        found += [
+        attacks += [
             AttackResult(
                 goal, f"{known}, and the full records of {leak.n_leaked} other released people", value.value,
                 value.standard_error, value.chance, n_people - leak.n_leaked, uses_features=True,
@@ -204,7 +204,7 @@ def _factor_attacks(leaks: tuple[RiskAtLeak, ...], n_people: int, n_few: int) ->
             for goal, known, value in measured
             if value is not None
         ]  # fmt: skip
-    return found
+    return attacks
 
 
 def largest(
@@ -289,7 +289,7 @@ def assess_risk(
             n_repeats=n_repeats,
         )
 
-    def left(attacks: Iterable[AttackResult]) -> tuple[AttackResult | None, AttackResult | None]:
+    def headlines(attacks: Iterable[AttackResult]) -> tuple[AttackResult | None, AttackResult | None]:
         pool = [*attacks, *alone]
         return (
             largest(pool, response_known=response_known),
@@ -297,7 +297,7 @@ def assess_risk(
         )
 
     attacks = attack(bundle)
-    headline, without_features = left(attacks)
+    headline, without_features = headlines(attacks)
     return RiskReport(
         n_subjects=n,
         n_features=features.shape[1],
@@ -309,7 +309,7 @@ def assess_risk(
         attacks=attacks,
         headline=headline,
         without_features=without_features,
-        remedies=tuple(Remedy(name, *left(attack(change(bundle)))) for name, change in remedies(bundle)),
+        remedies=tuple(Remedy(name, *headlines(attack(change(bundle)))) for name, change in remedies(bundle)),
         second_release=None if twin is None else added_person(bundle, twin),
         response_known=response_known,
         not_measured=tuple(skipped),

@@ -23,14 +23,11 @@ INK, BLUE, ORANGE = "#000000", COLOURS[0], COLOURS[1]
 
 
 def _bars(
-    axes: Axes,
-    report: RiskReport,
-    groups: list[tuple[str, list[Measured | None], str]],
-    line: float = math.inf,
+    axes: Axes, report: RiskReport, groups: list[tuple[str, list[Measured | None], str]], ceiling: float = math.inf
 ) -> None:
     """Draw one group of bars per attack over the numbers of leaked records, with the chance level of each.
 
-    Values are written above their bars, and above ``line`` where they would lie on it.
+    Values are written above their bars, and above ``ceiling`` where they would lie on it.
     """
     width = 0.8 / len(groups)
     for g, (label, values, colour) in enumerate(groups):
@@ -38,12 +35,12 @@ def _bars(
             if measured is None:
                 continue
             x = i - 0.4 + width * (g + 0.5)
-            hatch = "///" if g else None  # told apart without colour too
+            hatch = "///" if g else None  # distinguishable without colour
             name = label if i == 0 else None
             axes.bar(x, measured.value, width * 0.92, color=colour, label=name, hatch=hatch, edgecolor="white")
             axes.errorbar(x, measured.value, yerr=2 * np.nan_to_num(measured.standard_error), color=INK, capsize=3)
             top = max(measured.value, 0) + 2 * float(np.nan_to_num(measured.standard_error)) + 0.02
-            top = line + 0.02 if top - 0.02 < line < top + 0.1 else top
+            top = ceiling + 0.02 if top - 0.02 < ceiling < top + 0.1 else top
             axes.text(x, top, f"{measured.value:.2f}", ha="center", va="bottom", color=INK, fontsize=9)
             axes.hlines(measured.chance, x - width / 2, x + width / 2, color=INK, linestyles="dotted", linewidth=2)
     axes.set_xticks(range(len(report.leaks)), [f"m = {leak.leaked_rule}" for leak in report.leaks])
@@ -70,26 +67,24 @@ def reconstruction_picture(report: RiskReport) -> Figure:
 
 def identification_picture(report: RiskReport) -> Figure:
     """Picture of the re-identification rates."""
-    figure, axes = _figure()
-    groups: list[tuple[str, list[Measured | None], str]] = [
-        ("adversary knows all features", [leak.identified_all for leak in report.leaks], BLUE),
-        (f"adversary knows {report.n_few} features", [leak.identified_few for leak in report.leaks], ORANGE),
-    ]
-    _bars(axes, report, groups)
-    axes.set_ylabel("share of people found")
-    axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    return figure
+    by_all, by_few = zip(*((leak.identified_all, leak.identified_few) for leak in report.leaks), strict=True)
+    return _by_features(report, [*by_all], [*by_few], "share of people found")
 
 
 def membership_picture(report: RiskReport) -> Figure:
     """Picture of membership inference."""
+    by_all, by_few = zip(*((leak.membership_all, leak.membership_few) for leak in report.leaks), strict=True)
+    return _by_features(report, [*by_all], [*by_few], "area under the curve")
+
+
+def _by_features(
+    report: RiskReport, by_all: list[Measured | None], by_few: list[Measured | None], label: str
+) -> Figure:
+    """Picture of an attack by adversaries who know all features of a person, or a few."""
     figure, axes = _figure()
-    groups = [
-        ("adversary knows all features", [leak.membership_all for leak in report.leaks], BLUE),
-        (f"adversary knows {report.n_few} features", [leak.membership_few for leak in report.leaks], ORANGE),
-    ]
-    _bars(axes, report, groups)
-    axes.set_ylabel("area under the curve")
+    few = f"adversary knows {report.n_few} features"
+    _bars(axes, report, [("adversary knows all features", by_all, BLUE), (few, by_few, ORANGE)])
+    axes.set_ylabel(label)
     axes.legend(frameon=False, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
 
@@ -121,11 +116,7 @@ def _pictures(report: RiskReport) -> list[dict[str, str]]:
     last = report.leaks[-1]
     rows: list[tuple[str, Callable[[RiskReport], Figure], str]] = [
         ("Rebuilding other people's features", reconstruction_picture, _reconstruction_words(report, last)),
-        (
-            "Finding a person among the released rows",
-            identification_picture,
-            _identification_words(report, last),
-        ),
+        ("Finding a person among the released rows", identification_picture, _identification_words(report, last)),
     ]
     measured = [(leak, leak.membership_all) for leak in report.leaks if leak.membership_all is not None]
     if measured:

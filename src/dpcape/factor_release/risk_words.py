@@ -52,12 +52,12 @@ def kind_words(attack: AttackResult) -> str:
 
 def assumed_words(attack: AttackResult) -> str:
     """Return what the adversary is assumed to know, as a sentence."""
-    meant = ""
+    explanation = ""
     if "roughly" in attack.knows:
-        meant = " Roughly means: to the right tenth of the people."
+        explanation = " Roughly means: to the right tenth of the people."
     if "of the person's features" in attack.knows:
-        meant += " Features are known with an error of half a standard deviation each."
-    return f"Assumed to be known: the whole release, and {attack.knows}.{meant}"
+        explanation += " Features are known with an error of half a standard deviation each."
+    return f"Assumed to be known: the whole release, and {attack.knows}.{explanation}"
 
 
 def sections(attacks: tuple[AttackResult, ...]) -> list[tuple[str, list[AttackResult]]]:

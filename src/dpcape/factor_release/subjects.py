@@ -58,13 +58,9 @@ class SubjectDraws:
             features=np.vstack([self.features[:n], features, self.features[n:]]),
             draws=np.concatenate([self.draws[:, :n], draws, self.draws[:, n:]], axis=1),
             n_train=n + len(features),
-            response=_join(self.response, response),
+            response=None if self.response is None or response is None else np.concatenate([self.response, response]),
             covariates=_stack(self.covariates, covariates),
         )
-
-
-def _join(former: FloatArray | None, new: FloatArray | None) -> FloatArray | None:
-    return None if former is None or new is None else np.concatenate([former, new])
 
 
 def _stack(former: FloatArray | None, new: FloatArray | None) -> FloatArray | None:

@@ -57,13 +57,10 @@ class Declared:
     def _own(self, size: int) -> FloatArray:
         own = np.array(self.values, dtype=np.float64)
         if own.size > size or not (own >= 0).all() or (np.diff(own) > 0).any() or not 0 < own.sum() <= 1 + 1e-9:
-            raise InvalidParameter(
-                "eigenvalues",
-                f"be at most {size} nonnegative numbers in descending order that add up to at most 1 (the squared "
-                "bound)",
-                f"{own.size} numbers",
-                "Check their order and sum.",
+            must = (
+                f"be at most {size} nonnegative numbers in descending order, adding up to at most 1 (the squared bound)"
             )
+            raise InvalidParameter("eigenvalues", must, f"{own.size} numbers", "Check their order and sum.")
         return np.concatenate([own, np.zeros(size - own.size)])
 
     def _check(self) -> None:

@@ -117,14 +117,18 @@ class StudyPlan:
 
     def smallest_epsilon(self, error: float) -> float | None:
         """Return the smallest epsilon, the same at all sites, with at most this expected error, or None."""
-        return self._scenarios()["chosen"].smallest_epsilon(self._required_measure(), error)
+        if self.measure is None:
+            what = f"There is no formula for the expected error of {self.analysis}"
+            raise Failed(what, remedy="Fit it to synthetic records instead.")
+        return self._scenarios()["chosen"].smallest_epsilon(self.measure, error)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the expected error (or the noise) against epsilon, for this study and its alternatives."""
         from dpcape.report.plots import curves
 
         epsilons = np.geomspace(0.1, 10, 9).tolist()
-        measure = self.measure or self._noise()
+        title, diameter = "noise of the first release, against its diameter", self.steps[0].statistic.diameter
+        measure = self.measure or Measure(title, "ratio", lambda scales: scales[0] / diameter)
         by_name = {
             _TITLES.get(key, self.protocol.title): [
                 np.nan if (error := way.error(measure, epsilon)) is None else error for epsilon in epsilons
@@ -143,18 +147,6 @@ class StudyPlan:
         return scenarios(
             lambda setting: releases, self.sizes, self.protocol, self.guarantee.delta, weights=self.weights
         )
-
-    def _required_measure(self) -> Measure:
-        if self.measure is None:
-            raise Failed(
-                f"There is no formula for the expected error of {self.analysis}",
-                remedy="Fit it to synthetic records instead.",
-            )
-        return self.measure
-
-    def _noise(self) -> Measure:
-        diameter = self.steps[0].statistic.diameter
-        return Measure("noise of the first release, against its diameter", "ratio", lambda s: s[0] / diameter)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as labelled lines."""
@@ -194,11 +186,7 @@ class StudyPlan:
 def _release_line(step: PlannedStep) -> str:
     name = f"{step.statistic.name} or {step.instead}" if step.instead else step.statistic.name
     known = {RELATIVE: ", relative to the largest contribution", AT_MOST: " at most"}.get(step.known, "")
-    return f"{name}: noise {step.scale:.4g} on the mean{known}, mu {_mu(step)}"
-
-
-def _mu(step: PlannedStep) -> str:
-    return round_up(max(step.plan.mus.values()), 4)
+    return f"{name}: noise {step.scale:.4g} on the mean{known}, mu {round_up(max(step.plan.mus.values()), 4)}"
 
 
 def plan_estimator(federation: Federation, estimator: Estimator, declared: Declared | None) -> StudyPlan:
@@ -213,7 +201,10 @@ def plan_estimator(federation: Federation, estimator: Estimator, declared: Decla
     return StudyPlan(
         analysis=type(estimator).__name__,
         guarantee=planned.guarantee(replayable=federation.replayable, stated=estimator.stated()),
-        steps=_steps(planned),
+        steps=tuple(
+            PlannedStep(release.statistic, release.share, planned.scale(plan), plan, release.known, release.instead)
+            for release, plan in planned.each()
+        ),
         declared=supposed,
         measure=_measure(estimator, federation.facts, supposed),
         epsilon=estimator.epsilon,
@@ -271,10 +262,3 @@ def _measure(estimator: Estimator, facts: PublicFacts, declared: Declared) -> Me
     if estimator.analysis is None or options.get("n_components") == "auto":
         return None
     return measure_of(estimator.analysis, facts, options, declared)
-
-
-def _steps(planned: Outline) -> tuple[PlannedStep, ...]:
-    return tuple(
-        PlannedStep(release.statistic, release.share, planned.scale(plan), plan, release.known, release.instead)
-        for release, plan in planned.each()
-    )

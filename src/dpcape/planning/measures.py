@@ -108,7 +108,10 @@ def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: 
 
 def _noise_of_sizes(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the noise of one count: a cell's row is 1/sqrt(2) long, so a count has sqrt(2) times the noise."""
-    n_groups = _whole(options, "n_groups") if "n_groups" in options else _groups_of(facts, options.get("by"))
+    if "n_groups" in options:
+        n_groups = _integer(options, "n_groups")
+    else:
+        n_groups = n_groups_of([facts.columns[at] for at in chosen_columns(facts, options.get("by"), None)[1]])
     title = "noise of the count of a level, against the records of a group (groups of equal size)"
     return _noise(title, lambda s: math.sqrt(2) * s[0] * n_groups, "share")
 
@@ -125,7 +128,7 @@ def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], decla
 
 def _noise_of_hazard_ratios(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the noise of a slope where half of the records have their event: rows as long as usual."""
-    width = _whole(options, "n_covariates") if "n_covariates" in options else 1
+    width = _integer(options, "n_covariates") if "n_covariates" in options else 1
     if facts.columns:
         event = chosen_event(facts, options.get("event"))
         chosen = chosen_covariates(facts, event, options.get("columns"))
@@ -141,15 +144,10 @@ def _noise_of_locations(facts: PublicFacts, options: Mapping[str, object], decla
         chosen, site = harmonised_columns(facts, options.get("site"), options.get("columns"))
         n_columns, n_sites = len(chosen), len(facts.columns[site].levels)
     else:
-        n_columns, n_sites = facts.n_features, _whole(options, "n_sites")
+        n_columns, n_sites = facts.n_features, _integer(options, "n_sites")
     unit = n_sites * (math.sqrt(n_columns) + 1)
     title = "noise of a site's mean, in standard deviations of a column (sites of equal size)"
     return _noise(title, lambda s: unit * s[1])
-
-
-def _groups_of(facts: PublicFacts, by: object) -> int:
-    places = chosen_columns(facts, by, None)[1]
-    return n_groups_of([facts.columns[at] for at in places])
 
 
 def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -175,8 +173,8 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
     Each view is divided by its bound, or by its radius, before the last release of moments.
     """
     views = views_seen(facts, options, declared)
-    asked = options.get("n_components")
-    wanted = asked if isinstance(asked, int) else 1
+    n_components = options.get("n_components")
+    wanted = n_components if isinstance(n_components, int) else 1
     n_moments = 3 if is_centred(options.get("center")) else 1
 
     def reached(scales: Sequence[float]) -> float:
@@ -215,7 +213,7 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
     classes = facts.classes is not None
     variance = declared.explained * (1.0 if classes else 1 / 3)
     n_coefficients = facts.n_features + (1 if options.get("fit_intercept", True) else 0)
-    n_iter = _whole(options, "n_iter") if options.get("purpose") == "prediction" else 0
+    n_iter = _integer(options, "n_iter") if options.get("purpose") == "prediction" else 0
 
     def of_rounds(scales: Sequence[float]) -> float:
         averaged = max(1, round(AVERAGED * n_iter))
@@ -255,7 +253,7 @@ def checked_components(n_components: object, largest: int) -> int:
     return n_components
 
 
-def _whole(options: Mapping[str, object], name: str) -> int:
+def _integer(options: Mapping[str, object], name: str) -> int:
     """Return a whole number among checked options."""
     value = options[name]
     assert isinstance(value, Integral)
@@ -275,12 +273,12 @@ def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "r
 
 def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     few = reduces(facts.n_features, options.get("init"))
-    spread = _whole(options, "n_clusters") * math.sqrt(facts.n_features + 1)
+    spread = _integer(options, "n_clusters") * math.sqrt(facts.n_features + 1)
 
     def against_the_longest(scales: Sequence[float]) -> float:
         # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
-        asked = options.get("clip") is not None or options.get("scale") is not None
-        relative = few or (asked and len(scales) > _whole(options, "n_iter"))
+        is_rescaled = options.get("clip") is not None or options.get("scale") is not None
+        relative = few or (is_rescaled and len(scales) > _integer(options, "n_iter"))
         return scales[-1] * spread / (1.0 if relative else math.hypot(*facts.bounds))
 
     title = "noise of a centre in the last round, against the longest row (clusters of equal size)"
@@ -288,7 +286,7 @@ def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declare
 
 
 def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    classes, hidden = len(facts.classes or ()), _whole(options, "n_hidden")
+    classes, hidden = len(facts.classes or ()), _integer(options, "n_hidden")
     outputs = 1 if classes == 2 else classes
     inputs = n_inputs(str(options.get("features") or ""), facts.n_features)
     size = hidden * (inputs + 1) + outputs * (hidden + 1) if hidden else outputs * (inputs + 1)
@@ -298,44 +296,46 @@ def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], decla
 
 def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     chosen = options.get("n_words") is not None
-    first, n_features = (1, _whole(options, "n_words")) if chosen else (0, facts.n_features)
-    kept = _kept(declared.spectrum(n_features), options)
-    return _moments(kept, n_features, first, whole=options.get("design") == "full", what=("word pairs", "topic"))
+    first, n_features = (1, _integer(options, "n_words")) if chosen else (0, facts.n_features)
+    kept_values = _kept_spectrum(declared.spectrum(n_features), options)
+    return _moments(
+        kept_values, n_features, first, is_full=options.get("design") == "full", what=("word pairs", "topic")
+    )
 
 
 def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the measure as for topics, with the noise variance subtracted from the second moment."""
     spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - _real(options, "noise_variance")
-    kept, whole = _kept(spectrum, options), options.get("design") == "full"
-    return _moments(kept, facts.n_features, 0, whole=whole, what=("second moment", "component"))
+    kept_values, is_full = _kept_spectrum(spectrum, options), options.get("design") == "full"
+    return _moments(kept_values, facts.n_features, 0, is_full=is_full, what=("second moment", "component"))
 
 
-def _kept(spectrum: FloatArray, options: Mapping[str, object]) -> FloatArray:
+def _kept_spectrum(spectrum: FloatArray, options: Mapping[str, object]) -> FloatArray:
     return spectrum[: checked_components(options["n_components"], spectrum.size)]
 
 
-def _moments(kept: FloatArray, n_features: int, first: int, *, whole: bool, what: tuple[str, str]) -> Measure:
+def _moments(kept_values: FloatArray, n_features: int, first: int, *, is_full: bool, what: tuple[str, str]) -> Measure:
     """Compare noise with the weakest component, and noise of a whole third moment with an average strength."""
-    weakest = float(kept[-1])
+    weakest = float(kept_values[-1])
 
     def value(scales: Sequence[float]) -> float:
         if weakest <= 0:
             return math.inf
         second = noise_norm(scales[first], n_features) / weakest
-        if not whole:
+        if not is_full:
             return second
         # In the coordinates that whiten it the third moment has strengths of sqrt(n_components) on average.
-        third = noise_strength(scales[first + 1], np.diag(kept**-0.5)) / math.sqrt(kept.size)
+        third = noise_strength(scales[first + 1], np.diag(kept_values**-0.5)) / math.sqrt(kept_values.size)
         return max(second, third)
 
-    source = "both moments, the worse of the two," if whole else f"the {what[0]}"
+    source = "both moments, the worse of the two," if is_full else f"the {what[0]}"
     return _noise(f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)", value)
 
 
 def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    n, by_record = _whole(options, "n_components"), facts.unit == "record"
+    n, by_record = _integer(options, "n_components"), facts.unit == "record"
     if options["solver"] == "infomax":
-        n_timepoints = 0 if by_record else _whole(options, "n_timepoints")
+        n_timepoints = 0 if by_record else _integer(options, "n_timepoints")
         reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, n_timepoints)
         title, size, at = "length of the noise in each gradient, against its bound", n * (n + 1), -1
     else:
@@ -351,7 +351,7 @@ def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
     basis = options.get("basis")
     if basis is not None:
         return as_basis(basis).n_columns
-    return facts.n_features if options.get("n_basis") is None else _whole(options, "n_basis")
+    return facts.n_features if options.get("n_basis") is None else _integer(options, "n_basis")
 
 
 def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:

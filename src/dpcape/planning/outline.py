@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dpcape.core.privacy.calibration import ReleaseNoise, plan_release
+from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.privacy.terms import Terms, check_terms
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
-from dpcape.planning.planned import PlannedRelease, TermsFor, planned_releases
+from dpcape.planning.planned import PlannedRelease, TermsFor, planned_releases, plans_of
 from dpcape.study.study import Study
 
 
@@ -124,11 +124,7 @@ class Outline:
 def outline_of(releases: Sequence[PlannedRelease], terms_for: TermsFor, protocol: Protocol) -> Outline:
     """Return the outline of these releases, under the terms for their shares."""
     terms = terms_for([entry.share for entry in releases for _ in range(entry.times)])
-    starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
-    plans = [
-        plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
-    ]
-    return Outline(terms, protocol, tuple(releases), tuple(plans))
+    return Outline(terms, protocol, tuple(releases), tuple(plans_of(releases, terms, protocol)))
 
 
 def outline(study: Study, n_records: Mapping[str, int]) -> Outline:

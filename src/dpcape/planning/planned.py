@@ -20,7 +20,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent
 from dpcape.core.facts import LARGEST_BOUND, MANY_TIME_POINTS, SMALLEST_BOUND, PublicFacts
 from dpcape.core.limits import check_size
-from dpcape.core.privacy.calibration import noise_ratio, plan_release
+from dpcape.core.privacy.calibration import ReleaseNoise, noise_ratio, plan_release
 from dpcape.core.privacy.gaussian import mu_of
 from dpcape.core.privacy.terms import Terms
 from dpcape.core.protocols.protocol import Protocol
@@ -131,21 +131,25 @@ def planned_releases(
         return plan.sum_scale(terms.sites) / terms.divisor(terms.sites)
 
     analysis.check(public)
-    found = []
+    releases = []
     for step in analysis.steps(public, noise):
         release, *others = alternatives(step)
         check_size(release.statistic, int(release.extent.released_size))
         instead = others[0].statistic if others else ""
-        found.append(
-            PlannedRelease(
-                _statistic(release, shape),
-                release.share,
-                int(release.times),
-                str(release.known),
-                instead,
-            )
+        releases.append(
+            PlannedRelease(_statistic(release, shape), release.share, int(release.times), str(release.known), instead)
         )
-    return tuple(found)
+    return tuple(releases)
+
+
+def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
+    """Return the noise of each release; equal ones are planned once."""
+    plans, start = [], 0
+    for entry in releases:
+        check_size(entry.statistic.name, entry.statistic.released_size)
+        plans.append(plan_release(terms, start, entry.statistic, protocol))
+        start += entry.times
+    return plans
 
 
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
@@ -191,11 +195,11 @@ def _fitting(analysis: Analysis, options: Options, given: Options, public: Publi
 def facts_of(variant: str, widths: Sequence[int], bounds: Sequence[float], options: Options) -> PublicFacts:
     """Return the public facts of records of these dimensions."""
     if any(width < 1 for width in widths) or any(not SMALLEST_BOUND <= bound <= LARGEST_BOUND for bound in bounds):
-        given = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
+        shown = [" and ".join(f"{number:g}" for number in numbers) for numbers in (widths, bounds)]
         raise InvalidParameter(
             "features",
             f"be positive, and bound between {SMALLEST_BOUND:g} and {LARGEST_BOUND:g}",
-            f"features {given[0]} and bound {given[1]}",
+            f"features {shown[0]} and bound {shown[1]}",
         )
     analysis, chosen = variants()[variant]
     kind, unit = analysis.records, chosen.unit

@@ -10,14 +10,13 @@ import numpy as np
 
 from dpcape.analyses.release import EXACT
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.limits import check_size
-from dpcape.core.privacy.calibration import ReleaseNoise, plan_release, worst_exposures
+from dpcape.core.privacy.calibration import ReleaseNoise, worst_exposures
 from dpcape.core.privacy.gaussian import compose, epsilon_of, mu_of
 from dpcape.core.privacy.terms import Terms
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import ONE_SITE_EACH
 from dpcape.planning.consortium import Consortium
-from dpcape.planning.planned import PlannedRelease, releases_of
+from dpcape.planning.planned import PlannedRelease, plans_of, releases_of
 
 
 class _Scales(TypedDict):
@@ -189,12 +188,7 @@ def equal_sites(n_records: int, n_sites: int) -> dict[str, int]:
 
 
 def plan_study(
-    *,
-    releases: Sequence[PlannedRelease],
-    sizes: Mapping[str, int],
-    protocol: Protocol,
-    epsilon: float,
-    delta: float,
+    *, releases: Sequence[PlannedRelease], sizes: Mapping[str, int], protocol: Protocol, epsilon: float, delta: float
 ) -> StudyNumbers:
     """Return scales, mu and guarantee of a study of these releases.
 
@@ -208,6 +202,7 @@ def plan_study(
     plans = plans_of(planned, terms, protocol)
     first = _release_entry(planned[0], plans[0], terms)
     mus = {site: compose(_repeated(planned, [plan.mus[site] for plan in plans])) for site in sizes}
+    entries = sum(entry.times * entry.statistic.released_size for entry in planned)
     numbers = {
         "protocol": protocol.name,
         "n_sites": len(sizes),
@@ -220,7 +215,7 @@ def plan_study(
         **{name: value for name, value in first.items() if name not in ("statistic", "times", "mu", "share")},
         "n_releases": len(terms.shares),
         **({"releases": list(map(_release_entry, planned, plans, [terms] * len(plans)))} if len(planned) > 1 else {}),
-        "megabytes_per_site": _megabytes(planned, protocol),
+        "megabytes_per_site": round(8e-6 * entries * protocol.vectors, 3),
         "against": protocol.adversary(),
         "assumptions": [ONE_SITE_EACH, *protocol.assumptions()],
     }
@@ -242,16 +237,6 @@ def plan_of(
         epsilon=consortium.epsilon,
         delta=consortium.delta,
     )
-
-
-def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[ReleaseNoise]:
-    """Return the noise of each release; equal ones are planned once."""
-    for entry in releases:
-        check_size(entry.statistic.name, entry.statistic.released_size)
-    starts = [sum(entry.times for entry in releases[:index]) for index in range(len(releases))]
-    return [
-        plan_release(terms, start, entry.statistic, protocol) for start, entry in zip(starts, releases, strict=True)
-    ]
 
 
 def aggregate_scales(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protocol) -> list[float]:
@@ -289,19 +274,8 @@ def _release_entry(release: PlannedRelease, plan: ReleaseNoise, terms: Terms) ->
     return numbers
 
 
-def _megabytes(releases: Sequence[PlannedRelease], protocol: Protocol) -> float:
-    entries = sum(entry.times * entry.statistic.released_size for entry in releases)
-    return round(8e-6 * entries * protocol.vectors, 3)
-
-
 def account(
-    *,
-    protocol: Protocol,
-    n_sites: int,
-    sensitivity: float,
-    own_scale: float,
-    shared_scale: float,
-    delta: float,
+    *, protocol: Protocol, n_sites: int, sensitivity: float, own_scale: float, shared_scale: float, delta: float
 ) -> AccountedScales:
     """Return the guarantee that given noise scales provide, whatever was claimed for them."""
     if not (sensitivity > 0 and own_scale >= 0 and shared_scale >= 0):

@@ -34,11 +34,11 @@ def views_seen(facts: PublicFacts, options: Mapping[str, object], declared: Decl
     declared : Declared
         Shape of the spectra.
     """
-    found = view_basis_columns(options)
-    each = [found["n_x_basis"], found["n_y_basis"]] if len(facts.widths) == 2 else [None] * len(facts.widths)
+    n_basis = view_basis_columns(options)
+    counts = [n_basis["n_x_basis"], n_basis["n_y_basis"]] if len(facts.widths) == 2 else [None] * len(facts.widths)
     return [
         SeenView(declared.spectrum(few if isinstance(few, int) else width), few is not None)
-        for few, width in zip(each, facts.widths, strict=True)
+        for few, width in zip(counts, facts.widths, strict=True)
     ]
 
 
@@ -71,8 +71,7 @@ def whitened_noise(views: Sequence[SeenView], scale: float, n_components: int) -
 
 def _floored_shares(spectrum: FloatArray, scale: float) -> FloatArray:
     """Return the squared factors with which directions are whitened."""
-    shares: FloatArray = 1 / np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
-    return shares
+    return 1 / np.maximum(spectrum, 1.5 * noise_norm(scale, spectrum.size))
 
 
 def _shares_seen(spectrum: FloatArray, scale: float, n_components: int) -> FloatArray:
@@ -80,6 +79,6 @@ def _shares_seen(spectrum: FloatArray, scale: float, n_components: int) -> Float
 
     Noise of a direction that is left out counts as much as where it was last seen, so that more noise is never better.
     """
-    first, rest = spectrum[:n_components], np.maximum(spectrum[n_components:], 1e-300)
-    last_seen = rest / (1.5 * noise_norm(1.0, spectrum.size))
-    return np.concatenate([_floored_shares(first, scale), np.minimum(1.0, last_seen / scale) ** 2 / rest])
+    first, further = spectrum[:n_components], np.maximum(spectrum[n_components:], 1e-300)
+    last_seen = further / (1.5 * noise_norm(1.0, spectrum.size))
+    return np.concatenate([_floored_shares(first, scale), np.minimum(1.0, last_seen / scale) ** 2 / further])

@@ -31,7 +31,7 @@ _MOST_ENTRIES = 2_000_000
 
 # Excess kurtosis of the columns that tests allow for: that of an exponential distribution.
 _EXCESS = 6.0
-# Against records that are not normal (Laplace: 0.075 rejected at 1.05).
+# Margins for records that are not normal (with 1.05, PCA rejects 0.075 of Laplace samples).
 _PCA_MARGIN = 1.15
 _CCA_MARGIN = 1.05
 # Up to this size all eigenvalues of a draw are computed; above it, only the largest, of a tridiagonal form, which is
@@ -40,7 +40,7 @@ _DENSE = 20
 # Size of the corner of a tridiagonal form, in third roots of its own: what is left out changes its outermost
 # eigenvalues by no more than rounding does.
 _CORNER = 12
-# Normal draws are kept in multiples of this many, up to 8 MiB.
+# Normal draws are cached in multiples of this many, up to 8 MiB.
 _NORMALS = 1 << 16
 # Up to this size of a view draws of its products are in double precision.
 _SMALL_PAIRS = 48
@@ -101,12 +101,14 @@ def component_p_values(values: FloatArray, vectors: FloatArray, noise: MomentNoi
             # In the last remaining direction, test only whether there is any variance.
             alone = _largest_eigenvalues(1, noise.scale, noise, vectors[:, k:], centred=False)
             return p_value_of(float(values[k]), _PCA_MARGIN * np.abs(alone))
-        rest = values[k:]
-        average = max(float(rest.mean()), 0.0)
+        remaining = values[k:]
+        average = max(float(remaining.mean()), 0.0)
         total = math.sqrt(noise.scale**2 + 2 * average**2 * noise.record_share)
         tails = average * math.sqrt(_EXCESS * noise.record_share)
-        drawn = _largest_eigenvalues(len(rest), total, noise, vectors[:, k:], tails=tails)
-        return p_value_of(float(rest[0] - rest.mean()), _PCA_MARGIN * drawn + average * len(rest) * noise.record_share)
+        drawn = _largest_eigenvalues(len(remaining), total, noise, vectors[:, k:], tails=tails)
+        return p_value_of(
+            float(remaining[0] - remaining.mean()), _PCA_MARGIN * drawn + average * len(remaining) * noise.record_share
+        )
 
     return in_order(p_value, n_components)
 
@@ -141,7 +143,7 @@ class UnrelatedViews:
     @cached_property
     def largest(self) -> FloatArray:
         """Largest singular values of the draws from their 95% quantile on, in descending order."""
-        return self._norms.largest(len(self.draws) - _place_of_quantile(len(self.draws)))
+        return self._norms.largest(len(self.draws) - _index_of_quantile(len(self.draws)))
 
     def as_large(self, value: float) -> BoolArray:
         """Tell which draws have a largest singular value that is, with its margin, at least ``value``."""
@@ -223,11 +225,11 @@ def correlation_of_noise(unrelated: UnrelatedViews) -> float:
 
 def quantile(draws: FloatArray) -> float:
     """Return the draw that a further one exceeds with a probability of 5%."""
-    return float(np.sort(draws)[_place_of_quantile(len(draws))])
+    return float(np.sort(draws)[_index_of_quantile(len(draws))])
 
 
-def _place_of_quantile(count: int) -> int:
-    """Return where the quantile is among sorted draws."""
+def _index_of_quantile(count: int) -> int:
+    """Return the index of the quantile among sorted draws."""
     return math.ceil((1 - LEVEL) * (count + 1)) - 1
 
 
@@ -238,13 +240,13 @@ def n_draws(n_entries: int) -> int:
 
 def in_order(p_value: Callable[[int], float], count: int) -> FloatArray:
     """Return p-values that never fall; after the first above 0.05 the rest are one."""
-    found = np.ones(count)
+    p_values = np.ones(count)
     largest = 0.0
     for k in range(count):
-        largest = found[k] = max(largest, p_value(k))
+        largest = p_values[k] = max(largest, p_value(k))
         if largest > LEVEL:
             break
-    return found
+    return p_values
 
 
 def p_value_of(value: float, draws: FloatArray) -> float:
@@ -299,14 +301,7 @@ def _largest_eigenvalues(
 
 
 def _bounded_draws(
-    size: int,
-    scale: float,
-    noise: MomentNoise,
-    directions: FloatArray,
-    *,
-    centred: bool,
-    sign: float,
-    tails: float,
+    size: int, scale: float, noise: MomentNoise, directions: FloatArray, *, centred: bool, sign: float, tails: float
 ) -> FloatArray:
     """Return upper bounds on the same draws: the largest eigenvalues of each part of the error, added."""
     count = n_draws(size**2)
@@ -341,8 +336,8 @@ def _of_mean(mean: FloatArray, errors: FloatArray, sign: float) -> tuple[FloatAr
 def _normals(length: int) -> FloatArray:
     """Return the first numbers of one fixed sequence of normal draws, cached: tests of many components reuse it."""
     rounded = -(-length // _NORMALS) * _NORMALS
-    kept = _first_normals(rounded) if rounded <= 16 * _NORMALS else _first_normals.__wrapped__(rounded)
-    return kept[:length]
+    normals = _first_normals(rounded) if rounded <= 16 * _NORMALS else _first_normals.__wrapped__(rounded)
+    return normals[:length]
 
 
 @lru_cache(maxsize=1)
@@ -374,9 +369,9 @@ def _tridiagonal_draws(size: int, count: int) -> tuple[FloatArray, FloatArray, F
     for at in range(count):
         diagonal = generator.standard_normal(size)
         beside = np.sqrt(generator.chisquare(np.arange(size - 1, 0, -1)) / 2)
-        for ends, place in ((tops, corner - 1), (bottoms, 0)):
+        for ends, index in ((tops, corner - 1), (bottoms, 0)):
             ends[at] = scipy.linalg.eigvalsh_tridiagonal(
-                diagonal[:corner], beside[: corner - 1], select="i", select_range=(place, place)
+                diagonal[:corner], beside[: corner - 1], select="i", select_range=(index, index)
             )[0]
         averages[at] = diagonal.mean()
     return tops, bottoms, averages

@@ -108,16 +108,14 @@ class Spectrum:
     @property
     def whitener(self) -> FloatArray:
         """Factor of each direction when it is whitened."""
-        factors: FloatArray = 1 / np.sqrt(np.maximum(self.values, self.floor))
-        return factors
+        return 1 / np.sqrt(np.maximum(self.values, self.floor))
 
     @property
     def spread(self) -> FloatArray:
         """Largest standard deviation that a whitened direction may have in the sample."""
         # An eigenvalue that noise made small may be as large as the average.
         likely = np.maximum(self.values, max(float(self.values.mean()), 0.0))
-        spread: FloatArray = np.sqrt(np.minimum(1.0, likely * self.whitener**2))
-        return spread
+        return np.sqrt(np.minimum(1.0, likely * self.whitener**2))
 
 
 class PlainSpectrum(Spectrum):
@@ -137,8 +135,7 @@ class PlainSpectrum(Spectrum):
     def spread(self) -> FloatArray:
         """Largest standard deviation that a direction may have in the sample."""
         # An eigenvalue that noise made small may be as large as the average.
-        spread: FloatArray = np.sqrt(np.maximum(self.values, max(float(self.values.mean()), 0.0)))
-        return spread
+        return np.sqrt(np.maximum(self.values, max(float(self.values.mean()), 0.0)))
 
 
 def spectra_of(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[Spectrum, Spectrum]:
@@ -153,22 +150,21 @@ def view_spectra(moment: FloatArray, widths: Sequence[int], scale: float) -> lis
     Eigenvalues are floored at 1.5 times the operator norm of the noise of their view. Never raises on an indefinite
     block.
     """
-    found = []
+    spectra = []
     for end, width in zip(accumulate(widths), widths, strict=True):
         block = moment[end - width : end, end - width : end]
         values, vectors = np.linalg.eigh(block)
         # An absolute minimum keeps the exact, rank-deficient case finite.
         floor = max(1.5 * noise_norm(scale, len(block)), float(np.abs(values).max()) * 1e-12, 1e-300)
-        found.append(Spectrum(values, vectors, floor))
-    return found
+        spectra.append(Spectrum(values, vectors, floor))
+    return spectra
 
 
 def whitened_cross(moment: FloatArray, spectra: tuple[Spectrum, Spectrum]) -> FloatArray:
     """Return the cross moment of two views, whitened, in the eigenbases of the views."""
     first, second = spectra
     cross = first.vectors.T @ moment[: first.size, first.size :] @ second.vectors
-    whitened: FloatArray = first.whitener[:, np.newaxis] * cross * second.whitener
-    return whitened
+    return first.whitener[:, np.newaxis] * cross * second.whitener
 
 
 def canonical(moment: FloatArray, widths: tuple[int, int], scale: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -183,8 +179,6 @@ def canonical_pairs(
     """Return (x weights, y weights, correlations) of a whitened cross moment; correlations above one are set to one."""
     first, second = spectra
     left, values, right = np.linalg.svd(whitened, full_matrices=False)
-    x_weights = (first.vectors * first.whitener) @ left
-    signs = np.sign(x_weights[np.argmax(np.abs(x_weights), axis=0), np.arange(x_weights.shape[1])])
-    signs[signs == 0] = 1.0
+    x_weights, signs = signed((first.vectors * first.whitener) @ left)
     y_weights = (second.vectors * second.whitener) @ right.T
-    return x_weights * signs, y_weights * signs, np.clip(values, 0.0, 1.0)
+    return x_weights, y_weights * signs, np.clip(values, 0.0, 1.0)

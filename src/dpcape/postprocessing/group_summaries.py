@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 
 Interval = tuple[float, float]
-# A covariance, and what is known of its cumulative sums.
+# A covariance, and the cache of its cumulative sums.
 _Noise = tuple[FloatArray, dict[int, FloatArray]]
 
 # Positions tried within a bin for the ends of the interval of a quantile.
@@ -154,11 +154,11 @@ class Level:
 
 def size_interval(size: float, variance: float, level: Level, n_records: float) -> Interval:
     """Return an interval of the number of records in a cell or group."""
-    half = level.z * math.sqrt(max(variance, 0.0))
+    half_width = level.z * math.sqrt(max(variance, 0.0))
     # The number of all records is public, and noise can take a count beyond it, or below zero. The nearest possible
     # count is no farther from the true one, so an interval around it covers as often, and never shrinks to a point.
     nearest = min(max(size, 0.0), n_records)
-    return max(nearest - half, 0.0), min(nearest + half, n_records)
+    return max(nearest - half_width, 0.0), min(nearest + half_width, n_records)
 
 
 def share_interval(present: CellCounts, cell: int, level: Level) -> Interval:
@@ -169,14 +169,14 @@ def share_interval(present: CellCounts, cell: int, level: Level) -> Interval:
     """
     of_cell, of_all = np.zeros(len(present.counts)), np.ones(len(present.counts))
     of_cell[cell] = 1.0
-    (count, own), (size, whole) = present.of(of_cell), present.of(of_all)
+    (count, count_variance), (size, size_variance) = present.of(of_cell), present.of(of_all)
     cross = float(of_cell @ present.covariance @ of_all)
     sampled = max(size, 1.0)
     square = level.z**2
     return _between_roots(
-        size**2 - square * whole + square * sampled,
+        size**2 - square * size_variance + square * sampled,
         -2 * count * size + 2 * square * cross - square * sampled,
-        count**2 - square * own,
+        count**2 - square * count_variance,
         (0.0, 1.0),
     )
 
@@ -188,16 +188,16 @@ def mean_and_interval(present: CellCounts, level: Level) -> tuple[float, Interva
     """
     n_bins = len(present.counts) - 1
     knots = np.arange(n_bins + 1.0)
-    (moment, own), (size, whole) = present.of(knots), present.of(np.ones(n_bins + 1))
+    (moment, moment_variance), (size, size_variance) = present.of(knots), present.of(np.ones(n_bins + 1))
     mean = min(max(moment / size, 0.0), float(n_bins)) if size > 0 else n_bins / 2
     cross = float(knots @ present.covariance @ np.ones(n_bins + 1))
     squares, noise = present.of((knots - mean) ** 2)
     sampled = max(squares, 0.0) + math.sqrt(max(noise, 0.0))
     square = level.t(size) ** 2
     ends = _between_roots(
-        size**2 - square * whole,
+        size**2 - square * size_variance,
         -2 * moment * size + 2 * square * cross,
-        moment**2 - square * (own + sampled),
+        moment**2 - square * (moment_variance + sampled),
         (0.0, float(n_bins)),
     )
     return mean, ends
@@ -254,10 +254,10 @@ def deviation_and_interval(present: CellCounts, level: Level) -> tuple[float, In
     fourth, around = present.of(gradient**2)
     fourth = max(3 * max(variance, 0.0) ** 2, (fourth + math.sqrt(max(around, 0.0))) / size)
     sampled = max(fourth - variance**2, 0.0) / size
-    half = level.t(size) * math.sqrt(max(noise, 0.0) + sampled)
+    half_width = level.t(size) * math.sqrt(max(noise, 0.0) + sampled)
     # The mean is noisy too, and its square lowers the variance by as much: extend the upper end.
     curved = level.t(size) ** 2 * present.of((knots - mean) / size)[1]
-    low, high = variance - 0.25 - half, variance + half + max(curved, 0.0)
+    low, high = variance - 0.25 - half_width, variance + half_width + max(curved, 0.0)
     ends = math.sqrt(min(max(low, 0.0), most)), math.sqrt(min(max(high, 0.0), most))
     return min(max(math.sqrt(max(variance - 1 / 6, 0.0)), ends[0]), ends[1]), ends
 
@@ -284,49 +284,50 @@ def quantile_and_interval(present: CellCounts, q: float, level: Level) -> tuple[
     n_bins = len(present.counts) - 1
     if not present.size > 0:
         return n_bins / 2, (0.0, float(n_bins))
-    kept = _kept_points(present, q, level)
-    ends = (float(kept[0]), float(kept[-1])) if len(kept) else (0.0, float(n_bins))
+    points = _kept_points(present, q, level)
+    ends = (float(points[0]), float(points[-1])) if len(points) else (0.0, float(n_bins))
     return min(max(_smooth_quantile(present.counts, q), ends[0]), ends[1]), ends
 
 
 def _kept_points(present: CellCounts, q: float, level: Level) -> FloatArray:
     """Return the points at which the quantile may lie, in bins."""
     n_bins = len(present.counts) - 1
-    # Sums of the knots before the first, up to each, and of all: row i + 1 is bin i.
+    # Cumulative counts, beginning with 0 before the first knot: row i + 1 is bin i.
     sums = np.concatenate([[0.0], np.cumsum(present.counts)])
     covariance = present.cumulative
 
     def holds(*inequalities: _Combination) -> BoolArray:
         z = -float(ndtri((1 - level.confidence) / 4))
-        kept = [entry.value(sums) >= -z * entry.deviation(sums, covariance) for entry in inequalities]
-        found: BoolArray = np.logical_and.reduce(kept)
-        return found
+        satisfied = [entry.value(sums) >= -z * entry.deviation(sums, covariance) for entry in inequalities]
+        every: BoolArray = np.logical_and.reduce(satisfied)
+        return every
 
     bins = np.arange(1, n_bins + 1)
-    one, whole = np.ones(n_bins), np.full(n_bins, n_bins + 1)
+    one, all_knots = np.ones(n_bins), np.full(n_bins, n_bins + 1)
     bins = bins[
-        holds(_Combination((whole, bins - 1), (q * one, -one)), _Combination((bins + 1, whole), (one, -q * one)))
+        holds(
+            _Combination((all_knots, bins - 1), (q * one, -one)), _Combination((bins + 1, all_knots), (one, -q * one))
+        )
     ]
-    places = np.repeat(bins, _STEPS + 1)
+    knots = np.repeat(bins, _STEPS + 1)
     x = np.tile(np.linspace(0.0, 1.0, _STEPS + 1), len(bins))
-    one, whole = np.ones(len(x)), np.full(len(x), n_bins + 1)
-    above = _Combination((whole, places + 1, places), (x * q, 1 - x, -one))
-    below = _Combination((places, places - 1, whole), (one, -x, -(1 - x) * q))
-    points: FloatArray = (places - 1 + x)[holds(above, below)]
-    return points
+    one, all_knots = np.ones(len(x)), np.full(len(x), n_bins + 1)
+    above = _Combination((all_knots, knots + 1, knots), (x * q, 1 - x, -one))
+    below = _Combination((knots, knots - 1, all_knots), (one, -x, -(1 - x) * q))
+    return (knots - 1 + x)[holds(above, below)]
 
 
 @dataclass(frozen=True)
 class _Combination:
     """Weighted sums of cumulative counts, one per point."""
 
-    places: tuple[IntArray, ...]
+    knots: tuple[IntArray, ...]
     weights: tuple[FloatArray, ...]
 
     def value(self, sums: FloatArray) -> FloatArray:
         value: FloatArray = np.zeros(len(self.weights[0]))
-        for weight, place in zip(self.weights, self.places, strict=True):
-            value += weight * sums[place]
+        for weight, knot in zip(self.weights, self.knots, strict=True):
+            value += weight * sums[knot]
         return value
 
     def deviation(self, sums: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -337,16 +338,15 @@ class _Combination:
         sampled = np.maximum(squares - self.value(sums) ** 2 / max(float(sums[-1]), 1.0), 0.0)
         # Where noise hides the variance, use one standard deviation of a count plus one record.
         hidden = 1.0 + math.sqrt(max(float(np.diagonal(covariance).max()), 0.0))
-        total: FloatArray = np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
-        return total
+        return np.sqrt(np.maximum(noise, 0.0) + sampled + hidden)
 
     def _squared(self, product: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
-        terms = list(zip(self.weights, self.places, strict=True))
+        terms = list(zip(self.weights, self.knots, strict=True))
         total: FloatArray = np.zeros(len(self.weights[0]))
-        for weight, place in terms:
-            total += weight**2 * product(place, place)
-        for (weight, place), (other, target) in combinations(terms, 2):
-            total += 2 * weight * other * product(place, target)
+        for weight, knot in terms:
+            total += weight**2 * product(knot, knot)
+        for (weight, knot), (other, other_knot) in combinations(terms, 2):
+            total += 2 * weight * other * product(knot, other_knot)
         return total
 
 
@@ -354,8 +354,7 @@ def shown_counts(present: FloatArray) -> FloatArray:
     """Return counts to be drawn: not negative, from cumulative counts that do not fall."""
     size = max(float(present.sum()), 0.0)
     cumulative = np.clip(isotonic_regression(np.cumsum(present)).x, 0.0, size)
-    counts: FloatArray = np.diff(cumulative, prepend=0.0)
-    return counts
+    return np.diff(cumulative, prepend=0.0)
 
 
 def _smooth_quantile(counts: FloatArray, q: float) -> float:
@@ -366,9 +365,9 @@ def _smooth_quantile(counts: FloatArray, q: float) -> float:
     n_bins = len(counts) - 1
     size = float(counts.sum())
     rising = np.clip(isotonic_regression(np.cumsum(counts)).x, 0.0, size)
-    before, here, after = np.concatenate([[0.0], rising[:-2]]), rising[:-1], rising[1:]
+    before, at_knot, after = np.concatenate([[0.0], rising[:-2]]), rising[:-1], rising[1:]
     x = np.linspace(0.0, 1.0, _STEPS, endpoint=False)[:, np.newaxis]
-    values = here + (after - before) / 2 * (x - 0.5) + (after - 2 * here + before) / 2 * ((x - 0.5) ** 2 - 1 / 12)
+    values = at_knot + (after - before) / 2 * (x - 0.5) + (after - 2 * at_knot + before) / 2 * ((x - 0.5) ** 2 - 1 / 12)
     curve = np.maximum.accumulate(np.append(values.T.ravel(), size))
     at = int(np.searchsorted(curve, q * size))
     if at == 0:
@@ -378,11 +377,11 @@ def _smooth_quantile(counts: FloatArray, q: float) -> float:
     return min((at - 1 + part) / _STEPS, float(n_bins))
 
 
-def _between_roots(square: float, linear: float, constant: float, whole: Interval) -> Interval:
-    """Return where a quadratic is not positive, within ``whole``; all of it if nothing can be excluded."""
+def _between_roots(square: float, linear: float, constant: float, domain: Interval) -> Interval:
+    """Return where a quadratic is not positive, within ``domain``; all of it if nothing can be excluded."""
     inside = linear**2 - 4 * square * constant
     if not square > 0 or inside < 0:
-        return whole
+        return domain
     root = math.sqrt(inside)
     low, high = (-linear - root) / (2 * square), (-linear + root) / (2 * square)
-    return min(max(low, whole[0]), whole[1]), min(max(high, whole[0]), whole[1])
+    return min(max(low, domain[0]), domain[1]), min(max(high, domain[0]), domain[1])

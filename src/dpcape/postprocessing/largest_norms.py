@@ -43,12 +43,12 @@ class LargestNorms:
             return np.asarray(np.sort(self._norms)[: -count - 1 : -1])
         # The sum of the fourth powers of all singular values says which matrices are likely to be among these.
         order = np.argsort(-np.einsum("nij,nij->n", self._products, self._products))
-        kept = [_largest_eigenvalue(self._products[at]) for at in order[:count]]
-        heapq.heapify(kept)
+        squares = [_largest_eigenvalue(self._products[at]) for at in order[:count]]
+        heapq.heapify(squares)
         for at in order[count:]:
-            if _reaches(self._products[at], kept[0]):
-                heapq.heappushpop(kept, _largest_eigenvalue(self._products[at]))
-        return np.array([math.sqrt(max(square, 0.0)) for square in sorted(kept, reverse=True)])
+            if _reaches(self._products[at], squares[0]):
+                heapq.heappushpop(squares, _largest_eigenvalue(self._products[at]))
+        return np.array([math.sqrt(max(square, 0.0)) for square in sorted(squares, reverse=True)])
 
     def at_least(self, value: float) -> BoolArray:
         """Tell which matrices have a largest singular value of at least ``value``, which is not negative."""
@@ -84,8 +84,7 @@ def operator_norms(matrices: AnyArray) -> FloatArray:
 def _products(matrices: AnyArray) -> AnyArray:
     """Return M M' of each matrix, or M' M where that is smaller."""
     turned = matrices if matrices.shape[1] <= matrices.shape[2] else matrices.swapaxes(1, 2)
-    products: AnyArray = turned @ turned.swapaxes(1, 2)
-    return products
+    return turned @ turned.swapaxes(1, 2)
 
 
 def _largest_eigenvalue(product: AnyArray) -> float:

@@ -53,13 +53,11 @@ class Scaling:
     @property
     def units(self) -> FloatArray:
         """Size of a standardised unit in the units of the records, per column."""
-        sizes: FloatArray = self.scale * np.repeat(self.radius, self.widths)
-        return sizes
+        return self.scale * np.repeat(self.radius, self.widths)
 
     def coefficients(self, standardised: FloatArray) -> FloatArray:
         """Return coefficients per unit of the records, for coefficients per standardised unit (last axis)."""
-        found: FloatArray = standardised / self.units
-        return found
+        return standardised / self.units
 
     def intercept(self, standardised: FloatArray, intercept: float) -> float:
         """Return the intercept for rows in the units of the records."""
@@ -67,13 +65,11 @@ class Scaling:
 
     def rows(self, standardised: FloatArray) -> FloatArray:
         """Return rows in the units of the records."""
-        found: FloatArray = self.centre + standardised * self.units
-        return found
+        return self.centre + standardised * self.units
 
     def covariance(self, standardised: FloatArray) -> FloatArray:
         """Return a covariance in the units of the records, for one of standardised rows."""
-        found: FloatArray = standardised * np.outer(self.units, self.units)
-        return found
+        return standardised * np.outer(self.units, self.units)
 
 
 def centre_from(mean: FloatArray, bounds: Sequence[float], widths: Sequence[int]) -> FloatArray:
@@ -92,8 +88,7 @@ def scale_from(deviations: FloatArray, noise: FloatArray) -> FloatArray:
     noise : (D,) array
         Standard deviation of the noise of each.
     """
-    scale: FloatArray = _SPREAD * np.maximum(deviations, np.maximum(_LEAST_IN_NOISE * noise, 1e-12))
-    return scale
+    return _SPREAD * np.maximum(deviations, np.maximum(_LEAST_IN_NOISE * noise, 1e-12))
 
 
 def top_of(
@@ -114,8 +109,7 @@ def top_of(
 
 def usual_radius(widths: Sequence[int]) -> FloatArray:
     """Return a length that most standardised rows do not exceed, per view, where lengths are not released."""
-    radius: FloatArray = USUAL_LENGTH * np.sqrt(np.array(widths, dtype=np.float64))
-    return radius
+    return USUAL_LENGTH * np.sqrt(np.array(widths, dtype=np.float64))
 
 
 def radius_from(shares: FloatArray, top: float, *, noise: float, quantile: float) -> float:
@@ -150,8 +144,7 @@ def _beyond(shares: FloatArray, noise: float, quantile: float) -> IntArray:
     """Return the bins, from the longest, from which on more records are longer than there should be."""
     longer = np.cumsum(shares[::-1])
     allowed = 1 - quantile + 2 * noise * np.sqrt(np.arange(1, len(shares) + 1))
-    found: IntArray = np.flatnonzero(longer > allowed)
-    return found
+    return np.flatnonzero(longer > allowed)
 
 
 def tails_of(shares: FloatArray, top: float, *, radius: float, noise: float, width: int) -> float:

@@ -52,10 +52,10 @@ class SiteNoise:
         """Return draws of the sum, (count, D, D)."""
         errors = self.errors(generator, count)
         crossed = self.rows.T @ errors
-        found = -crossed - crossed.swapaxes(1, 2) - errors.swapaxes(1, 2) @ errors
+        sums = -crossed - crossed.swapaxes(1, 2) - errors.swapaxes(1, 2) @ errors
         at = np.arange(self.rows.shape[1])
-        found[:, at, at] += float((self.scales**2).sum())
-        return np.asarray(found)
+        sums[:, at, at] += float((self.scales**2).sum())
+        return np.asarray(sums)
 
     def largest(self, generator: np.random.Generator, count: int, sign: float) -> tuple[FloatArray, FloatArray]:
         """Return draws of the largest eigenvalue of the sum times ``sign``, and of the mean of all eigenvalues."""
@@ -125,9 +125,9 @@ def within_sites(
     covariance[np.diag_indices(len(covariance))] += float((noise.scales**2).sum())
     mean = sums.sum(axis=0) / shares.sum()
     apart = sums / shares[:, np.newaxis] - mean
-    found = np.tile(mean, (len(sizes), 1))
-    found[took_part] += _shrunken(apart, shares, sum_scale / shares)
-    return WithinSites(covariance, mean, found, noise)
+    site_means = np.tile(mean, (len(sizes), 1))
+    site_means[took_part] += _shrunken(apart, shares, sum_scale / shares)
+    return WithinSites(covariance, mean, site_means, noise)
 
 
 def _shares_of(counts: FloatArray, sizes: FloatArray, scale: float) -> FloatArray:
@@ -150,5 +150,5 @@ def _shrunken(apart: FloatArray, shares: FloatArray, scales: FloatArray) -> Floa
     _, values, directions = np.linalg.svd(weighted, full_matrices=False)
     if float((values**2).sum()) <= likely:
         return np.zeros_like(apart)
-    kept = np.maximum(values**2 - float(squares.sum()), 0.0) / np.maximum(values**2, 1e-300)
-    return np.asarray((apart @ directions.T * kept) @ directions)
+    factors = np.maximum(values**2 - float(squares.sum()), 0.0) / np.maximum(values**2, 1e-300)
+    return np.asarray((apart @ directions.T * factors) @ directions)

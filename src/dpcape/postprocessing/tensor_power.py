@@ -59,11 +59,11 @@ def whiten(moment: FloatArray, n_components: int, *, scale: float) -> Whitening:
     # An absolute minimum keeps the exact, rank-deficient case finite.
     least = max(edge / 2, float(np.abs(values).max()) * 1e-10, 1e-150)
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    kept = np.where(values > edge, (values + root) / 2, least)
-    kept = np.maximum(kept, least)
+    cleaned = np.where(values > edge, (values + root) / 2, least)
+    cleaned = np.maximum(cleaned, least)
     # The norm of the noise fluctuates: 10% more is not clearly above.
     n_drowned = int(np.sum(values <= max(1.1 * edge, least)))
-    return Whitening(vectors / np.sqrt(kept), vectors * np.sqrt(kept), values, kept, n_drowned)
+    return Whitening(vectors / np.sqrt(cleaned), vectors * np.sqrt(cleaned), values, cleaned, n_drowned)
 
 
 def _top_eigen(moment: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
@@ -112,13 +112,13 @@ def power_method(
         Joint refinement steps at the end.
     """
     starts = spread_directions(tensor.shape[0], n_restarts)
-    left = tensor.copy()
+    remainder = tensor.copy()
     vectors = np.empty((tensor.shape[0], n_components))
     for component in range(n_components):
-        found = strongest(left, starts, n_iter)
-        value = contract(left, found[:, None])[:, 0] @ found
-        vectors[:, component] = found
-        left -= value * np.multiply.outer(np.multiply.outer(found, found), found)
+        vector = strongest(remainder, starts, n_iter)
+        value = contract(remainder, vector[:, None])[:, 0] @ vector
+        vectors[:, component] = vector
+        remainder -= value * np.multiply.outer(np.multiply.outer(vector, vector), vector)
     vectors = _polished(tensor, vectors, n_polish)
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
     # T(-v, -v, -v) = -T(v, v, v): a value may be taken as positive, and the component l v is the same.
@@ -130,8 +130,7 @@ def contract(tensor: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return T(I, v, v) for all columns v at once."""
     n, n_vectors = vectors.shape
     pairs = (vectors[:, None, :] * vectors[None, :, :]).reshape(n * n, n_vectors)
-    result: FloatArray = tensor.reshape(n, n * n) @ pairs
-    return result
+    return tensor.reshape(n, n * n) @ pairs
 
 
 def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray:
@@ -140,8 +139,7 @@ def strongest(tensor: FloatArray, starts: FloatArray, n_iter: int) -> FloatArray
     for _ in range(n_iter):
         vectors = _normalised(contract(tensor, vectors))
     values = np.einsum("ik,ik->k", contract(tensor, vectors), vectors)
-    best: FloatArray = vectors[:, int(np.argmax(values))]
-    return best
+    return vectors[:, int(np.argmax(values))]
 
 
 def _normalised(vectors: FloatArray) -> FloatArray:

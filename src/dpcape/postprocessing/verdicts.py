@@ -189,8 +189,8 @@ def of_between_sites(
         Half of the length of each range.
     """
     verdicts = []
-    for quantity, first, last, half in zip(quantities, low, high, half_ranges, strict=True):
-        word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half else UNCERTAIN
+    for quantity, first, last, half_range in zip(quantities, low, high, half_ranges, strict=True):
+        word = DETERMINED if first > 0 else NOT_DETERMINED if last >= half_range else UNCERTAIN
         reason = f"standard deviation between sites {_reach(first, last, digits=3, lowest=0.0)}"
         verdicts.append(Verdict(f"difference of sites in {quantity}", word, reason))
     return verdicts
@@ -216,11 +216,13 @@ def of_ranges(
         The part of each half width that is due to clipping.
     """
     verdicts = []
-    for quantity, half, whole, part in zip(quantities, half_widths, half_ranges, clipped, strict=True):
-        share = half / whole
+    for quantity, half_width, half_range, clipped_part in zip(
+        quantities, half_widths, half_ranges, clipped, strict=True
+    ):
+        share = half_width / half_range
         word = DETERMINED if share <= _NARROW else UNCERTAIN if share < _WIDE else NOT_DETERMINED
         reason = f"interval takes {100 * share:.2g}% of the range"
-        if part > half / 2:
+        if clipped_part > half_width / 2:
             word = max(word, UNCERTAIN, key=WORDS.index)
             reason += ", mostly due to clipping: choose a larger bound"
         verdicts.append(Verdict(quantity, word, reason))
@@ -370,7 +372,8 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     counts = {word: sum(entry.word == word for entry in verdicts) for word in WORDS}
     parts = [f"{count} {'is' if count == 1 else 'are'} {word}" for word, count in counts.items() if count]
     noun = "quantity" if len(verdicts) == 1 else "quantities"
-    return f"Of {len(verdicts)} {noun}, {_listed(parts)}."
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {len(verdicts)} {noun}, {listed}."
 
 
 def warning_of(verdicts: Sequence[Verdict]) -> str:
@@ -386,10 +389,6 @@ def warning_of(verdicts: Sequence[Verdict]) -> str:
         f"{len(hidden)} of {len(verdicts)} quantities must not be read as findings, because they are not determined: "
         f"{', '.join(hidden[:_NAMED])}{more}. {remedy}"
     )
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _reach(first: float, last: float, *, digits: int = 2, lowest: float = -math.inf) -> str:

@@ -84,8 +84,8 @@ def clear_directions(
 def without_noise(values: FloatArray, spread: float) -> FloatArray:
     """Return eigenvalues without the ``spread`` / l that noise adds to them; zero where noise alone reaches them."""
     inside = np.maximum(values**2 - 4 * spread, 0.0)
-    found: FloatArray = np.where(values**2 > 4 * spread, (values + np.sqrt(inside)) / 2, 0.0)
-    return np.where(values > 0, found, 0.0)
+    cleaned: FloatArray = np.where(values**2 > 4 * spread, (values + np.sqrt(inside)) / 2, 0.0)
+    return np.where(values > 0, cleaned, 0.0)
 
 
 def values_kept(values: FloatArray, scale: float, n_kept: int) -> FloatArray:
@@ -173,8 +173,7 @@ def off_basis(basis: Basis, maps: FloatArray, n_kept: int) -> FloatArray:
     """Return maps, (K, D), without their part in the first columns of the basis."""
     coordinates = basis.coordinates(np.ascontiguousarray(maps))
     coordinates[:, n_kept:] = 0.0
-    left: FloatArray = maps - basis.expanded(coordinates)
-    return left
+    return maps - basis.expanded(coordinates)
 
 
 def shrunk_maps(maps: FloatArray, scale: float, inside: BoolArray | None) -> FloatArray:
@@ -224,8 +223,7 @@ def _bands(shape: tuple[int, ...]) -> IntArray:
     """Return the band of each cosine of an image, by its distance from frequency zero."""
     sides = np.meshgrid(*(np.arange(side) / side for side in shape), indexing="ij")
     lengths = np.sqrt(sum(side**2 for side in sides)).ravel()
-    bands: IntArray = (lengths * min(_BANDS, max(1, lengths.size // _BAND_ENTRIES))).astype(np.int64)
-    return bands
+    return (lengths * min(_BANDS, max(1, lengths.size // _BAND_ENTRIES))).astype(np.int64)
 
 
 def _noise_of_cosines(inside: BoolArray) -> FloatArray:

@@ -38,17 +38,17 @@ def papers(analysis: type, protocol: str) -> list[str]:
     'H. Imtiaz and A. D. Sarwate 2018, algorithm 1; C. Dwork et al., Analyze Gauss, 2014.'
     """
     own = references_of(analysis)
-    found = [own] if own else []
+    cited = [own] if own else []
     described = protocol_of(protocol)
     if (described is not None and described.shares_noise) or "Sarwate 2018" in own:
-        found.append(CAPE_PAPER)
+        cited.append(CAPE_PAPER)
     if "dissertation" in own:
-        found.append(DISSERTATION)
-    return [*found, _ACCOUNTING]
+        cited.append(DISSERTATION)
+    return [*cited, _ACCOUNTING]
 
 
 def references_of(named: type) -> str:
     """Return the References section of a class's documentation as one line; empty if it has none."""
     text = inspect.getdoc(named) or ""
-    found = re.search(r"^References\n-+\n(.*?)(?:\n\n|\Z)", text, flags=re.DOTALL | re.MULTILINE)
-    return "" if found is None else re.sub(r"[*`]", "", re.sub(r"\s+", " ", found[1])).strip()
+    match = re.search(r"^References\n-+\n(.*?)(?:\n\n|\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    return "" if match is None else re.sub(r"[*`]", "", re.sub(r"\s+", " ", match[1])).strip()

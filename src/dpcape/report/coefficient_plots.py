@@ -64,5 +64,5 @@ def _draw(axes: Axes, values: FloatArray, ends: FloatArray | None, positions: An
     is_open = ~np.isfinite(ends)
     drawn = np.where(is_open, np.copysign(edge, ends), ends)
     axes.errorbar(values, positions, xerr=np.abs(drawn - values), fmt="o", color=COLOURS[0], capsize=2)
-    for marker, places, at in zip("<>", is_open, drawn, strict=True):
-        axes.plot(at[places], positions[places], marker, color=COLOURS[0], markersize=7)
+    for marker, open_rows, ends_drawn in zip("<>", is_open, drawn, strict=True):
+        axes.plot(ends_drawn[open_rows], positions[open_rows], marker, color=COLOURS[0], markersize=7)

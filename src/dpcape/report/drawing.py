@@ -9,19 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpcape.charts import (
-    DRAWN,
-    Bars,
-    Chart,
-    Curves,
-    Forest,
-    Matrix,
-    Offsets,
-    Scree,
-    SiteForest,
-    Topics,
-    Weights,
-)
+from dpcape.charts import DRAWN, Bars, Chart, Curves, Forest, Matrix, Offsets, Scree, SiteForest, Topics, Weights
 from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.report.coefficient_plots import coefficient_plot
 from dpcape.report.component_plots import correlation_map, loadings, top_words
@@ -130,9 +118,9 @@ def _weights(chart: Weights, inside: BoolArray | None, shape: Sequence[int]) -> 
         return Picture(figure_of(draw(chart)), alt, caption, wide=True)
     if chart.inside.ndim == 3:
         return _slices(chart, chart.inside, "Slices with the maps")
-    whole = np.zeros((min(_MOST_MAPS, len(chart.values)), *chart.inside.shape))
-    whole[:, chart.inside] = chart.values[:_MOST_MAPS]
-    return _images(chart, whole.reshape(len(whole), -1), (chart.inside.shape[0], chart.inside.shape[1]))
+    maps = np.zeros((min(_MOST_MAPS, len(chart.values)), *chart.inside.shape))
+    maps[:, chart.inside] = chart.values[:_MOST_MAPS]
+    return _images(chart, maps.reshape(len(maps), -1), (chart.inside.shape[0], chart.inside.shape[1]))
 
 
 def _slices(chart: Weights, inside: BoolArray, what: str) -> Picture:

@@ -78,8 +78,7 @@ def _strongest_slice(column: FloatArray, inside: BoolArray) -> FloatArray:
     volume = np.full(inside.shape, np.nan)
     volume[inside] = column / max(float(np.abs(column).max()), 1e-300)
     at = int(np.nanargmax(np.abs(np.where(inside, volume, 0.0)).max(axis=(0, 1))))
-    turned: FloatArray = np.rot90(volume[:, :, at])
-    return turned
+    return np.rot90(volume[:, :, at])
 
 
 def matched_maps(estimated: FloatArray, true: FloatArray) -> FloatArray:
@@ -89,8 +88,7 @@ def matched_maps(estimated: FloatArray, true: FloatArray) -> FloatArray:
     products = true.T @ (estimated / np.linalg.norm(estimated, axis=0))
     _, columns = linear_sum_assignment(-np.abs(products))
     signs = np.sign(products[np.arange(len(columns)), columns])
-    matched: FloatArray = estimated[:, columns] * np.where(signs == 0, 1.0, signs)
-    return matched
+    return estimated[:, columns] * np.where(signs == 0, 1.0, signs)
 
 
 def plot_courses(courses: Mapping[str, FloatArray], *, n_shown: int = 4, ax: Axes | None = None) -> Axes:

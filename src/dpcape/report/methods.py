@@ -39,8 +39,8 @@ _NAMED = 12
 
 def methods_text(model: Fitted) -> str:
     """Return a paragraph on how a result was computed, with the guarantee in full."""
-    guarantee, found = model.guarantee_, model.result()
-    parts = [_what(model, guarantee), _columns(model), _noise(model, guarantee), *found.meanings(), *found.notes]
+    guarantee, result = model.guarantee_, model.result()
+    parts = [_what(model, guarantee), _columns(model), _noise(model, guarantee), *result.meanings(), *result.notes]
     return " ".join(part for part in parts if part)
 
 
@@ -62,11 +62,11 @@ def _what(model: Fitted, guarantee: Guarantee) -> str:
     title = described.variants[0].title.partition(",")[0] if described is not None and described.variants else kind
     sites = list(guarantee.sites)
     n_records = sum(guarantee.sites[site].n_records for site in sites)
-    where = f"the site {sites[0]}" if len(sites) == 1 else f"{len(sites)} sites ({', '.join(sites)})"
+    source = f"the site {sites[0]}" if len(sites) == 1 else f"{len(sites)} sites ({', '.join(sites)})"
     stay = "" if len(sites) == 1 else "; no records left their site"
     return (
         f"The analysis ({title[0].lower()}{title[1:]}; class {kind} of dpcape {__version__}{_settings(model)}) used "
-        f"{n_records:,} {guarantee.unit}s of {where}{stay}."
+        f"{n_records:,} {guarantee.unit}s of {source}{stay}."
     )
 
 
@@ -75,19 +75,19 @@ def _settings(model: Fitted) -> str:
     described = model.analysis
     if described is None:
         return ""
-    usual = {entry.name: entry.default for entry in described.parameters}
-    given = {name: value for name, value in model.get_params(deep=False).items() if name in usual}
-    plain = {name: value for name, value in given.items() if isinstance(value, str | int | float | list | tuple)}
+    defaults = {entry.name: entry.default for entry in described.parameters}
+    settings = {name: value for name, value in model.get_params(deep=False).items() if name in defaults}
+    plain = {name: value for name, value in settings.items() if isinstance(value, str | int | float | list | tuple)}
     # What was read from a file has lists where the default is a tuple.
     texts = [
         f"{name} = {value}"
         for name, value in plain.items()
-        if _listed(value) != _listed(usual[name]) and len(str(value)) < 200
+        if _as_list(value) != _as_list(defaults[name]) and len(str(value)) < 200
     ]
     return f", with {', '.join(texts)}" if texts else ""
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -34,7 +34,7 @@ def result_sections(
     shape : sequence of int
         Public shape of the image that the columns form; empty if they form none.
     """
-    found = [
+    sections = [
         ReportSection(
             section.title,
             text=section.paragraphs(),
@@ -43,7 +43,7 @@ def result_sections(
         )
         for section in result.shown
     ]
-    return [*found, ReportSection("What figures rest on", text=result.notes)] if result.notes else found
+    return [*sections, ReportSection("What figures rest on", text=result.notes)] if result.notes else sections
 
 
 def verdict_section(verdicts: Sequence[Verdict]) -> list[ReportSection]:

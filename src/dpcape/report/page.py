@@ -133,7 +133,8 @@ def write_page(
             card_html=Markup(card_html(card, notebook=False, level=2)) if card is not None else "",
             details=[shown.section(section) for section in details],
             version=__version__,
-            data=Markup(_script_json(data)),
+            # "<" could end the script element that contains the numbers.
+            data=Markup(json.dumps(_finite(data), indent=1, allow_nan=False).replace("<", "\\u003c")),
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,11 +164,6 @@ class _Shown:
         self._n_figures += 1
         svg = svg_of(picture.figure, alt=picture.alt, prefix=f"f{self._n_figures}-")
         return {"svg": Markup(svg), "caption": picture.caption, "wide": picture.wide}
-
-
-def _script_json(data: Mapping[str, object]) -> str:
-    # "<" could end the script element that contains the numbers.
-    return json.dumps(_finite(data), indent=1, allow_nan=False).replace("<", "\\u003c")
 
 
 def _finite(value: object) -> object:

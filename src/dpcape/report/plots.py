@@ -74,11 +74,7 @@ def bars(values: FloatArray, label: str, ax: Axes | None = None, *, noise_level:
 
 
 def curves(
-    x: Sequence[float],
-    by_name: Mapping[str, Sequence[float]],
-    *,
-    labels: tuple[str, str],
-    ax: Axes | None = None,
+    x: Sequence[float], by_name: Mapping[str, Sequence[float]], *, labels: tuple[str, str], ax: Axes | None = None
 ) -> Axes:
     """Draw one curve per name against a logarithmic axis; methods and protocols have fixed colours."""
     axes = new_axes(ax)

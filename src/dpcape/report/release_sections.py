@@ -41,13 +41,10 @@ def noise_section(releases: Sequence[ReleaseRecord]) -> ReportSection:
 def round_sections(releases: Sequence[ReleaseRecord]) -> list[ReportSection]:
     """Return a learning curve for every statistic that is a step of an iteration."""
     names = dict.fromkeys(release.statistic for release in releases)
-    found = [[release for release in releases if release.statistic == name] for name in names]
-    return [_rounds(group) for group in found if len(group) >= _FEWEST_ROUNDS and _is_step(group[0])]
-
-
-def _is_step(release: ReleaseRecord) -> bool:
-    """Return whether a release is a step of an iteration, whose norm shows how far the fit is from converged."""
-    return release.length is not None and ("gradient" in release.statistic or "score" in release.statistic)
+    # Steps of an iteration, whose norm shows how far the fit is from converged.
+    steps = [name for name in names if "gradient" in name or "score" in name]
+    groups = [[release for release in releases if release.statistic == name] for name in steps]
+    return [_rounds(group) for group in groups if len(group) >= _FEWEST_ROUNDS and group[0].length is not None]
 
 
 def noise_length(release: ReleaseRecord) -> float:

@@ -20,7 +20,7 @@ def forest_plot(chart: SiteForest, ax: Axes | None = None) -> Axes:
         axes.plot([low, high], [row, row], color=COLOURS[1], linewidth=3, alpha=0.6)
         axes.plot([value], [row], marker="D", color=COLOURS[1])
     axes.axhline(n_sites - 0.5, color=COLOURS[-1], linewidth=0.8)
-    # A dollar sign in a name does not start mathematics.
+    # Names are not parsed as mathtext, so a dollar sign is literal.
     axes.set_yticks(np.arange(len(labels)), labels, parse_math=False)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
@@ -32,13 +32,13 @@ def forest_plot(chart: SiteForest, ax: Axes | None = None) -> Axes:
 def offset_plot(chart: Offsets, ax: Axes | None = None) -> Axes:
     """Draw how far sites are from the mean of all, and the band within which they usually are afterwards."""
     axes = new_axes(ax, 6.0, max(2.0, 0.24 * len(chart.names) + 1.0))
-    places = np.arange(len(chart.names))
+    positions = np.arange(len(chart.names))
     for column in chart.values.T:
-        axes.plot(column, places, "o", color=COLOURS[0], alpha=0.5, markersize=4)
+        axes.plot(column, positions, "o", color=COLOURS[0], alpha=0.5, markersize=4)
     axes.axvspan(-chart.band, chart.band, color=COLOURS[1], alpha=0.2, linewidth=0)
     axes.axvline(0.0, color=COLOURS[-1], linewidth=0.8)
-    # A dollar sign in a name does not start mathematics.
-    axes.set_yticks(places, list(chart.names), parse_math=False)
+    # Names are not parsed as mathtext, so a dollar sign is literal.
+    axes.set_yticks(positions, list(chart.names), parse_math=False)
     axes.set_ylim(len(chart.names) - 0.4, -0.6)
     axes.set_xlabel("offset before, in SD within sites (dots: columns; band: usual offset after, at most)")
     return axes

@@ -49,10 +49,10 @@ def _number_at_risk(axes: Axes, chart: Curves) -> None:
             (0.0, name, "right", -16),
             *((chart.times[time], f"{chart.at_risk[time, row]:.0f}", "center", 0) for time in chart.shown),
         ]
-        for place, text, side, shift in texts:
+        for time_shown, text, side, shift in texts:
             axes.annotate(
                 text,
-                (place, 0.0),
+                (time_shown, 0.0),
                 (shift, -72 * (_FIRST_ROW + _ROW * row)),
                 xycoords=axes.get_xaxis_transform(),
                 textcoords="offset points",

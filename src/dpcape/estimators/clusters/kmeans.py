@@ -27,12 +27,7 @@ from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.results import Estimates, Result, Section
-from dpcape.statistics.clusters import (
-    ClusterMeans,
-    nearest,
-    recentred_cluster_sums,
-    reduced_cluster_sums,
-)
+from dpcape.statistics.clusters import ClusterMeans, nearest, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
@@ -180,7 +175,7 @@ class KMeans(FederatedEstimator):
         self.shares_ = positive / positive.sum() if positive.any() else np.full(n_clusters, 1 / n_clusters)
         self.cluster_centers_ = frame.in_units_of_records(centres)
         self.scale_ = frame.scale
-        # Rows that were divided by a length are sums in units of it.
+        # Sums of rows that were divided by a length are in units of that length.
         self.noise_scale_ = private.releases[-1].scale * (1.0 if self._reduces(federation) else frame.length)
         errors = centre_errors(means, scale=self.noise_scale_ / private.valid, length=length)
         self.verdicts_ = of_centres(numbered("centre", n_clusters), centres, errors, farthest=length)
@@ -231,12 +226,12 @@ class KMeans(FederatedEstimator):
         for _ in range(private.left - 1):
             centres, _ = self._round(federation, private, frame, space, centres, source)
         before = private.releases[-1].scale
-        whole = centres @ space.projection.T
-        means: ClusterMeans = private.mean(self._last_sums(federation, frame, space, whole))
+        in_all_columns = centres @ space.projection.T
+        means: ClusterMeans = private.mean(self._last_sums(federation, frame, space, in_all_columns))
         scale = private.releases[-1].scale
         empty = means.shares <= _EMPTY_LEVEL * scale / space.whole_radius
-        found = last_centres(space, centres, means, empty, before=before, scale=scale)
-        return _within(found, frame.bound), means, space.whole_radius
+        final = last_centres(space, centres, means, empty, before=before, scale=scale)
+        return _within(final, frame.bound), means, space.whole_radius
 
     def _last_sums(
         self, federation: Federation, frame: _Frame, space: ClusterSpace, centres: FloatArray
@@ -280,9 +275,7 @@ class KMeans(FederatedEstimator):
         """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         rows = self._checked_rows(X, width)
-        # Models of files that were written before rows could be standardised have no scales.
-        scale = getattr(self, "scale_", np.ones(width))
-        return nearest(rows / scale, self.cluster_centers_ / scale)
+        return nearest(rows / self.scale_, self.cluster_centers_ / self.scale_)
 
     def _result(self) -> Result:
         shares = Estimates(
@@ -331,13 +324,11 @@ class _Frame:
 
     def standardised(self, rows: FloatArray) -> FloatArray:
         """Return rows as they are read, not clipped."""
-        read: FloatArray = (rows - self.centre) / self.scale
-        return read
+        return (rows - self.centre) / self.scale
 
     def in_units_of_records(self, rows: FloatArray) -> FloatArray:
         """Return rows in the units of the records."""
-        found: FloatArray = self.centre + rows * self.scale
-        return found
+        return self.centre + rows * self.scale
 
 
 def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draws) -> FloatArray:
@@ -350,8 +341,7 @@ def spread_points(n_points: int, n_features: int, *, bound: float, source: _Draw
     while len(chosen) < n_points:
         chosen.append(int(np.argmax(distances)))
         distances = np.minimum(distances, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
-    points: FloatArray = candidates[chosen]
-    return points
+    return candidates[chosen]
 
 
 def centre_errors(means: ClusterMeans, *, scale: float, length: float) -> FloatArray:
@@ -374,8 +364,7 @@ def centre_errors(means: ClusterMeans, *, scale: float, length: float) -> FloatA
     level = _ERROR / n_clusters / 2
     reach = math.sqrt(float(chdtri(n_features, level))) + float(ndtri(1 - level / 2))
     empty = means.shares <= _EMPTY_LEVEL * scale / length
-    errors: FloatArray = np.where(empty, np.inf, scale * reach / np.where(empty, 1.0, means.shares))
-    return errors
+    return np.where(empty, np.inf, scale * reach / np.where(empty, 1.0, means.shares))
 
 
 def _moved(centres: FloatArray, means: ClusterMeans, *, scale: float, bound: float, source: _Draws) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -134,14 +134,8 @@ class MixtureModel(ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = MIXTURE_MODEL
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "means_",
-        "weights_",
-        "strengths_",
-        "noise_level_",
-        "eigenvalues_",
-        "design_",
-    )
+    _score, _per_score = "component", "weights_"
+    _fitted: ClassVar[tuple[str, ...]] = ("means_", "weights_", "strengths_", "noise_level_", "eigenvalues_", "design_")
 
     means_: FloatArray
     weights_: FloatArray
@@ -177,10 +171,10 @@ class MixtureModel(ScoringEstimator):
         third = private.mean(statistic)
         if self.design_ == "full":
             coordinates = Coordinates(np.eye(len(moment)), whitening.forward, whitening.backward)
-        found = decompose(third, coordinates, scale=private.releases[-1].scale)
-        warn_if_drowned(whitening, found)
-        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, found.noise_level
-        self._set_components(found.strengths, found.halves)
+        decomposition = decompose(third, coordinates, scale=private.releases[-1].scale)
+        warn_if_drowned(whitening, decomposition)
+        self.eigenvalues_, self.noise_level_ = whitening.eigenvalues, decomposition.noise_level
+        self._set_components(decomposition.strengths, decomposition.halves)
         for _ in range(private.left):
             self._step(federation, private)
         names = numbered("component", self.n_components)
@@ -234,14 +228,16 @@ class MixtureModel(ScoringEstimator):
         too_large = packed_tensor_size(federation.n_features) > LARGEST_FULL
         if self.design == "whitened" or (self.design == "auto" and too_large):
             return "whitened", clipped, coordinates
-        whole = third_moment(federation.facts, noise_variance=variance)
-        noise_whole = tensor_noise_norm(whole.diameter, whitening.forward)
+        full = third_moment(federation.facts, noise_variance=variance)
+        noise_full = tensor_noise_norm(full.diameter, whitening.forward)
         noise_clipped = tensor_noise_norm(clipped.diameter, coordinates.inner)
-        scale = whole.diameter * _next_scale(self._shares(federation), private, federation)
+        # The noise scale of the second release per unit of its diameter, from that of the first.
+        shares, first = self._shares(federation), private.releases[-1].scale / second_moment(federation.facts).diameter
+        scale = full.diameter * first * float(np.sqrt(shares[0] / shares[1]))
         negligible = _NEGLIGIBLE * float(np.sqrt(self.n_components))
         small = noise_strength(scale, whitening.forward) <= negligible
-        if self.design == "full" or small or noise_whole <= noise_clipped:
-            return "full", whole, coordinates
+        if self.design == "full" or small or noise_full <= noise_clipped:
+            return "full", full, coordinates
         return "whitened", clipped, coordinates
 
     def _set_components(self, strengths: FloatArray, halves: FloatArray) -> None:
@@ -261,8 +257,7 @@ class MixtureModel(ScoringEstimator):
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the probability of each component given each row, (rows, n_components)."""
         joint = self._log_joint(X)
-        responsibilities: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return responsibilities
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the most probable component of each row."""
@@ -281,11 +276,6 @@ class MixtureModel(ScoringEstimator):
         constant = rows.shape[1] / 2 * np.log(2 * np.pi * variance)
         joint: FloatArray = np.log(self.weights_) - np.maximum(distances, 0.0) / (2 * variance) - constant
         return joint
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the components."""
-        require_fitted(self)
-        return np.array([f"component{index}" for index in range(len(self.weights_))], dtype=object)
 
     def _result(self) -> Result:
         weights = Estimates(
@@ -316,9 +306,3 @@ class MixtureModel(ScoringEstimator):
 
         require_fitted(self)
         return draw(strength_section(self.strengths_, self.noise_level_, self.weights_).charts[0], ax)
-
-
-def _next_scale(shares: Sequence[float], private: Allowance, federation: Federation) -> float:
-    """Return the noise scale of the second release per unit of its diameter, from that of the first."""
-    first = private.releases[-1].scale / second_moment(federation.facts).diameter
-    return first * float(np.sqrt(shares[0] / shares[1]))

@@ -37,8 +37,8 @@ def moved(means: FloatArray, weights: FloatArray, step: StepMeans, *, scale: flo
     outwards = moves - along
     noise = float(np.sum((scale / changed) ** 2)) * max(n_features - n_components, 0)
     length = float(np.sum(outwards**2))
-    kept = max(0.0, 1 - noise / length) if length > 0 else 0.0
-    return means + along + kept * outwards, changed
+    shrinkage = max(0.0, 1 - noise / length) if length > 0 else 0.0
+    return means + along + shrinkage * outwards, changed
 
 
 def within_ball(means: FloatArray, bound: float) -> FloatArray:

@@ -48,7 +48,7 @@ def cluster_space(mean: FloatArray, moment: FloatArray, *, scale: float, bound: 
     covariance = moment - np.outer(mean, mean)
     values, directions = top_eigen(covariance, N_COORDINATES)
     edge = noise_norm(scale, len(mean))
-    # Noise moves an eigenvalue l above its edge to l + edge^2 / (4 l); below, half the edge is all that can be said.
+    # Noise moves an eigenvalue l above its edge to l + edge^2 / (4 l); below the edge, use half the edge.
     root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     least = max(edge / 2, (1e-6 * bound) ** 2)
     variances = np.maximum(np.where(values > edge, (values + root) / 2, least), least)
@@ -77,13 +77,7 @@ def fewer(points: FloatArray, weights: FloatArray, n_clusters: int, random_state
 
 
 def last_centres(
-    space: ClusterSpace,
-    centres: FloatArray,
-    means: ClusterMeans,
-    empty: BoolArray,
-    *,
-    before: float,
-    scale: float,
+    space: ClusterSpace, centres: FloatArray, means: ClusterMeans, empty: BoolArray, *, before: float, scale: float
 ) -> FloatArray:
     """Return centres in all columns from those in few coordinates and a last round in all columns.
 
@@ -104,23 +98,21 @@ def last_centres(
         Noise of the round before the last, and of the last.
     """
     shares = np.where(empty, 1.0, means.shares)[:, np.newaxis]
-    found = means.sums / shares
-    inside = found @ space.projection
-    across = found - inside @ space.projection.T
+    cluster_means = means.sums / shares
+    inside = cluster_means @ space.projection
+    across = cluster_means - inside @ space.projection.T
     n_across = across.shape[1] - inside.shape[1]
     noise = (scale / shares[:, 0]) ** 2 * n_across
     lengths = np.sum(across**2, axis=1)
-    kept = np.maximum(0.0, 1 - noise / np.maximum(lengths, 1e-300))
+    shrinkage = np.maximum(0.0, 1 - noise / np.maximum(lengths, 1e-300))
     trust = 1.0 if before == 0 else before**2 / (before**2 + scale**2)
     inside = np.where(empty[:, np.newaxis], centres, trust * inside + (1 - trust) * centres)
-    kept = np.where(empty, 0.0, kept)
-    placed: FloatArray = space.centre + inside @ space.projection.T + kept[:, np.newaxis] * across
-    return placed
+    shrinkage = np.where(empty, 0.0, shrinkage)
+    return space.centre + inside @ space.projection.T + shrinkage[:, np.newaxis] * across
 
 
 def _centres_of(
     points: FloatArray, weights: FloatArray, n_clusters: int, random_state: int | None, *, n_init: int
 ) -> FloatArray:
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state).fit(points, sample_weight=weights)
-    found: FloatArray = np.asarray(model.cluster_centers_, dtype=np.float64)
-    return found
+    return np.asarray(model.cluster_centers_, dtype=np.float64)

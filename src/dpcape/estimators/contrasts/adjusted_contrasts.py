@@ -13,7 +13,7 @@ import numpy as np
 from dpcape.analyses.contrasts import ContrastColumns, contrast_columns
 from dpcape.charts import Forest, drawable
 from dpcape.core.arrays import AnyArray, FloatArray
-from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.contrasts.ratio_intervals import (
     of_deviation,
@@ -56,23 +56,7 @@ class AdjustedContrasts(FederatedEstimator):
     """What :class:`GroupContrast` and :class:`MassUnivariate` share."""
 
     _builder: ClassVar[str] = "table(data, columns={...})"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "outcomes_",
-        "effect_",
-        "effect_interval_",
-        "d_",
-        "d_interval_",
-        "standard_errors_",
-        "p_values_",
-        "adjusted_p_values_",
-        "sd_",
-        "contrast_",
-        "n_complete_",
-        "noise_part_",
-        "farthest_",
-        "effect_noise_scale_",
-        "d_noise_scale_",
-    )
+    _takes_weights = False
     outcomes_: AnyArray
     effect_: FloatArray
     effect_interval_: FloatArray
@@ -82,12 +66,12 @@ class AdjustedContrasts(FederatedEstimator):
     p_values_: FloatArray
     adjusted_p_values_: FloatArray
     sd_: FloatArray
-    effect_noise_scale_: FloatArray
-    d_noise_scale_: FloatArray
     contrast_: str
     n_complete_: float
     noise_part_: float
     farthest_: float
+    effect_noise_scale_: FloatArray
+    d_noise_scale_: FloatArray
     contrast: str
     outcomes: str | Sequence[str] | None
     covariates: str | Sequence[str] | None
@@ -95,22 +79,9 @@ class AdjustedContrasts(FederatedEstimator):
     assumed_effect: float
     confidence: float
 
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                f"be left out for {type(self).__name__}, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
-        return super()._shares(federation)
-
-    def _columns(self, facts: PublicFacts) -> ContrastColumns:
-        return contrast_columns(facts, self.contrast, self.outcomes, self.covariates, self.site)
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
-        chosen = self._columns(facts)
+        chosen = contrast_columns(facts, self.contrast, self.outcomes, self.covariates, self.site)
         if self.site is None and len(federation.sites) > 1:
             warnings.warn(
                 f"{type(self).__name__}: without site=, differences between sites count as differences of the "
@@ -145,7 +116,7 @@ class AdjustedContrasts(FederatedEstimator):
         means = private.mean(design)
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         sums = DesignMeans(*(part * (n_records * private.counted.divisor) for part in means))
         following = ResidualProducts.extent(n_outcomes=len(sums.outcomes), width=len(sums.products))
         noise = release.scale * n_records
@@ -185,26 +156,28 @@ class AdjustedContrasts(FederatedEstimator):
         total, error = deviations
         # Correlation with the contrast. Within groups, what the contrast itself adds to the variance is taken away.
         correlation = slopes.slope * fitted.sd / total * (fitted.contrast_sd if is_binary else 0.0)
-        left = np.maximum(1 - correlation**2, _LEAST_LEFT)
-        within = total * np.sqrt(left)
+        within_share = np.maximum(1 - correlation**2, _LEAST_LEFT)
+        within = total * np.sqrt(within_share)
         to_d = step * fitted.sd / within
         self.d_ = to_d * slopes.slope
         sampled = np.hypot(to_d * _less(slopes.se, slopes.noise), self.d_ * _of_long_tails(fitted, is_binary=is_binary))
         # Noise of the slope or of the whole variance changes the variance within groups too; what is sampled does not.
-        effect = np.hypot(sampled, to_d * _less(without, _less(slopes.se, slopes.noise)) / left)
-        deviation = np.hypot(error, correlation**2 * fitted.contrast_sd_error if is_binary else 0.0) / left
+        effect = np.hypot(sampled, to_d * _less(without, _less(slopes.se, slopes.noise)) / within_share)
+        deviation = np.hypot(error, correlation**2 * fitted.contrast_sd_error if is_binary else 0.0) / within_share
         deviation = np.where(correlation**2 > 1 - _LEAST_LEFT, np.inf, deviation)
-        factor = np.full(len(left), 0.0 if is_binary else fitted.contrast_sd_error)
-        divisor = of_divisor(divided / left * reach) & of_deviation(deviation * reach)
+        factor = np.full(len(within_share), 0.0 if is_binary else fitted.contrast_sd_error)
+        divisor = of_divisor(divided / within_share * reach) & of_deviation(deviation * reach)
         self.d_interval_ = ratio_interval(self.d_, effect * reach, divisor & of_inverse_deviation(factor * reach))
-        own = np.hypot(to_d * slopes.noise / left, _part(self.d_, np.hypot(deviation, factor)))
+        own = np.hypot(to_d * slopes.noise / within_share, _part(self.d_, np.hypot(deviation, factor)))
         self.standard_errors_ = np.nan_to_num(np.hypot(sampled, own), nan=np.inf, posinf=np.inf)
         self.effect_noise_scale_ = slopes.noise * per_unit
         self.d_noise_scale_ = np.where(np.isfinite(own), own, np.nan)
         self.p_values_, self.adjusted_p_values_ = slopes.p, false_discovery_rates(slopes.p)
         self.sd_ = within * half_ranges
         self.outcomes_ = np.array([column.name for column in outcomes], dtype=np.str_)
-        self.contrast_ = _in_words(contrast)
+        self.contrast_ = f"slope on {contrast.name}"
+        if is_binary:
+            self.contrast_ = f"{contrast.name}: {contrast.levels[1]} minus {contrast.levels[0]}"
         self.n_complete_, self.noise_part_ = fitted.n_complete, slopes.noise_part
         self.farthest_ = fitted.length / math.sqrt(len(outcomes))
         names = [f"difference in {column.name}" for column in outcomes]
@@ -265,10 +238,10 @@ class AdjustedContrasts(FederatedEstimator):
 
     def _table(self) -> Table:
         """Return one row per outcome; of many, those of the smallest p-values, in the order of the columns."""
-        places = np.arange(len(self.outcomes_))
+        positions = np.arange(len(self.outcomes_))
         cut = ""
-        if len(places) > SHOWN:
-            places = np.sort(np.argsort(self.p_values_, kind="stable")[:SHOWN])
+        if len(positions) > SHOWN:
+            positions = np.sort(np.argsort(self.p_values_, kind="stable")[:SHOWN])
             cut = f"The {SHOWN} of {len(self.outcomes_)} outcomes with the smallest p-values; results.csv has all."
         rows = [
             [
@@ -279,7 +252,7 @@ class AdjustedContrasts(FederatedEstimator):
                 short(float(self.p_values_[at]), 2),
                 short(float(self.adjusted_p_values_[at]), 2),
             ]
-            for at in places
+            for at in positions
         ]
         return Table(["outcome", "difference", "d", f"{100 * self.confidence:g}% interval of d", "p", "q"], rows, cut)
 
@@ -304,18 +277,18 @@ class AdjustedContrasts(FederatedEstimator):
 
 
 def _part(whole: FloatArray, relative: FloatArray) -> FloatArray:
-    """Return what a relative error is of a whole; infinite if the error is, also of zero."""
+    """Return |whole| times a relative error; infinite where the error is, even for a whole of zero."""
     return np.abs(whole) * np.where(np.isfinite(relative), relative, 0.0) + np.where(np.isfinite(relative), 0.0, np.inf)
 
 
 def _less(whole: FloatArray, part: FloatArray) -> FloatArray:
-    """Return the standard deviation of what is left of a whole without an independent part; infinite if it is."""
+    """Return sqrt(whole^2 - part^2), the standard deviation without an independent part; infinite if the whole is."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(whole), np.sqrt(np.maximum(whole**2 - part**2, 0.0)), np.inf)
 
 
 def _of_long_tails(fitted: Residualiser, *, is_binary: bool) -> float:
-    """Return what sampling adds to the error of d by the deviation, as a part of d, beyond what the slope's error has.
+    """Return the sampling error of d due to the estimated deviation, relative to d, beyond the error of the slope.
 
     Its variance is d^2 (k - 1) / 4 over the number of records, with a kurtosis k of up to 9: that of an exponential
     distribution. The slope's squared error, of outcomes around one mean for both groups, has d^2 (1 - 3 v) / v of it,
@@ -325,9 +298,3 @@ def _of_long_tails(fitted: Residualiser, *, is_binary: bool) -> float:
         return 0.0
     v = fitted.contrast_sd**2 / 4
     return math.sqrt(max(_KURTOSIS_PART - (1 - 3 * v) / v, 0.0) / fitted.n_complete)
-
-
-def _in_words(contrast: PublicColumn) -> str:
-    if contrast.kind == CATEGORY:
-        return f"{contrast.name}: {contrast.levels[1]} minus {contrast.levels[0]}"
-    return f"slope on {contrast.name}"

@@ -51,7 +51,7 @@ def of_inverse_deviation(relative: FloatArray) -> Reach:
     return Reach(1 - 1 / np.sqrt(1 + 2 * relative), longer)
 
 
-def ratio_interval(ratio: FloatArray, half: FloatArray, divisor: Reach) -> FloatArray:
+def ratio_interval(ratio: FloatArray, half_width: FloatArray, divisor: Reach) -> FloatArray:
     """Return intervals of ratios from those of numerator and divisor.
 
     The interval is longer away from zero, and open if the divisor may be zero.
@@ -60,25 +60,25 @@ def ratio_interval(ratio: FloatArray, half: FloatArray, divisor: Reach) -> Float
     ----------
     ratio : (V,) array
         Ratios.
-    half : (V,) array
+    half_width : (V,) array
         How far the interval would reach to either side if the divisor were known; infinite where nothing is known.
     divisor : Reach
         How far the interval of the divisor reaches.
     """
     size = np.abs(ratio)
-    found: FloatArray = np.array([_root(size, half, divisor, -1), _root(size, half, divisor, 1)])
-    return np.where(ratio < 0, -found[::-1], found)
+    ends: FloatArray = np.array([_root(size, half_width, divisor, -1), _root(size, half_width, divisor, 1)])
+    return np.where(ratio < 0, -ends[::-1], ends)
 
 
-def _root(size: FloatArray, half: FloatArray, divisor: Reach, side: int) -> FloatArray:
+def _root(size: FloatArray, half_width: FloatArray, divisor: Reach, side: int) -> FloatArray:
     """Return the ratio x, below or above a size, with (size - x)^2 = half^2 + (x error)^2 of the divisor there."""
     if side < 0:
-        # Of an end below zero a shorter divisor takes it farther away, as of one above the size.
-        error, above = np.where(half > size, divisor.shorter, divisor.longer), half <= size
+        # A smaller divisor moves an end below zero outwards, like an end above the size.
+        error, above = np.where(half_width > size, divisor.shorter, divisor.longer), half_width <= size
     else:
         error, above = divisor.shorter, np.zeros(len(size), dtype=bool)
-    known = np.isfinite(half) & np.isfinite(error) & (above | (error < 1))
-    own, square = np.where(known, half, 0.0), 1 - np.where(known, error, 0.0) ** 2
+    known = np.isfinite(half_width) & np.isfinite(error) & (above | (error < 1))
+    own, square = np.where(known, half_width, 0.0), 1 - np.where(known, error, 0.0) ** 2
     root = np.sqrt(np.maximum(size**2 - square * (size**2 - own**2), 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = np.where(above, (size**2 - own**2) / np.maximum(size + root, 1e-300), (size + side * root) / square)

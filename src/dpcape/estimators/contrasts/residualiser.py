@@ -14,13 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpcape.core.arrays import FloatArray
-from dpcape.statistics.adjusted_products import (
-    CONTRAST,
-    DesignMeans,
-    MomentWeights,
-    ProductMeans,
-    length_of_outcomes,
-)
+from dpcape.statistics.adjusted_products import CONTRAST, DesignMeans, MomentWeights, ProductMeans, length_of_outcomes
 
 # Where noise is small against sampling, rows are shortened less: up to this ratio, and this many standard deviations.
 _QUIET, _LONGEST = 0.3, 4.0
@@ -141,7 +135,7 @@ def residualiser_of(
     of_sum, of_count = noise / weights.sums, noise / weights.counts
     within = sums.products - (sites.sizes * sites.means.T) @ sites.means
     within += np.eye(len(within)) * float(np.sum(of_sum**2 / sites.sizes * sites.is_there))
-    direction, left = _direction(within, _moment_noise(sites, noise, of_sum))
+    direction, residual_products = _direction(within, _moment_noise(sites, noise, of_sum))
     variance = min(max(float(direction @ within @ direction) / n_complete, 0.02), 4.0)
     projected = sites.means @ direction
     leaks = of_sum**2 * float(direction @ direction) + (projected * of_count) ** 2
@@ -153,7 +147,7 @@ def residualiser_of(
     gamma = -direction[1:]
     of_covariates = math.sqrt(max(float(gamma @ within[1:, 1:] @ gamma) / n_complete, 0.0))
     reach += min(max(1.5 * quiet / least, 1.5), 3.0) * of_covariates
-    covariates = float(np.sum(left**2 + _leak_of_slopes(sites, direction, noise, of_sum)))
+    covariates = float(np.sum(residual_products**2 + _leak_of_slopes(sites, direction, noise, of_sum)))
     # Products of residual and covariates are sums over records, with the weights of their sites.
     mean_weight = float(site_weights @ sites.sizes) / float(sites.sizes.sum())
     leak = (float(np.sum(site_weights**2 * leaks)) + (assumed * mean_weight) ** 2 * covariates) / reach**2
@@ -180,13 +174,13 @@ def residualiser_of(
 
 def _number(sums: DesignMeans, weights: MomentWeights, noise: float, *, is_binary: bool) -> tuple[float, float]:
     """Return the number of complete records, and the standard deviation of its noise as a part of it."""
-    found, variance = float(sums.counts.sum()), len(sums.counts) * (noise / weights.counts) ** 2
+    n_complete, variance = float(sums.counts.sum()), len(sums.counts) * (noise / weights.counts) ** 2
     if is_binary and noise > 0:
         # A contrast of two levels is -1 or 1: its squares count records too, with the noise of one number.
         share = variance / (variance + noise**2)
-        found, variance = found + share * (float(sums.products[0, 0]) - found), share * noise**2
-    found = max(found, 1.0)
-    return found, math.sqrt(variance) / found
+        n_complete, variance = n_complete + share * (float(sums.products[0, 0]) - n_complete), share * noise**2
+    n_complete = max(n_complete, 1.0)
+    return n_complete, math.sqrt(variance) / n_complete
 
 
 def _contrast_sd(
@@ -201,9 +195,9 @@ def _contrast_sd(
     else:
         variance = float(sums.products[0, 0]) / n_complete - mean**2
         error = math.hypot(noise / n_complete, 2 * mean * of_mean, (mean**2 - variance) * n_error)
-    kept = min(max(variance, _LEAST_SD**2), 1.0)
+    bounded = min(max(variance, _LEAST_SD**2), 1.0)
     is_known = is_binary or variance >= _LEAST_SD**2
-    return math.sqrt(kept), error / (2 * kept) if is_known else math.inf
+    return math.sqrt(bounded), error / (2 * bounded) if is_known else math.inf
 
 
 def _sites(sums: DesignMeans, count_noise: float) -> _Sites:
@@ -237,8 +231,8 @@ def _leak_of_slopes(sites: _Sites, direction: FloatArray, noise: float, of_sum: 
     projected, length = sites.means @ direction, float(direction @ direction)
     from_means = np.sum(projected**2) + length * (sites.means[:, 1:] ** 2).sum(axis=0)
     twice = 2 * length * float(np.sum(of_sum**4 / sites.sizes**2))
-    found: FloatArray = noise**2 * length + of_sum**2 * from_means + twice
-    return found
+    variances: FloatArray = noise**2 * length + of_sum**2 * from_means + twice
+    return variances
 
 
 def _reach(
@@ -253,16 +247,16 @@ def _reach(
     longest = 1 + np.abs(means) if is_binary else np.full(len(means), min(4 * math.sqrt(variance), 2.0))
     informative = sites.sizes * variance
     best = sites.is_there * informative / (informative + leaks)
-    found: list[tuple[float, float, FloatArray]] = []
+    options: list[tuple[float, float, FloatArray]] = []
     for reach in np.unique(np.concatenate([longest * best, [float((longest * best).max())]])):
         if reach <= 0:
             continue
         weights = np.minimum(best, reach / longest)
         spread = float(np.sum(weights**2 * (informative + leaks))) + (noise * reach) ** 2
-        found.append((spread / float(weights @ informative) ** 2, float(reach), weights))
-    if not found:
+        options.append((spread / float(weights @ informative) ** 2, float(reach), weights))
+    if not options:
         return 1.0, best
-    _, reach, weights = min(found, key=lambda entry: entry[0])
+    _, reach, weights = min(options, key=lambda entry: entry[0])
     return reach, weights
 
 
@@ -280,9 +274,9 @@ def standard_deviations(variances: FloatArray, errors: FloatArray) -> tuple[Floa
     """Return standard deviations from variances with noise, and their relative errors."""
     estimates, spread = shrunk_to_middle(variances, errors)
     # Values scaled to [-1, 1] have a variance of at most 1.
-    kept = np.clip(estimates, _LEAST_SD**2, 1.0)
+    bounded = np.clip(estimates, _LEAST_SD**2, 1.0)
     # Below the smallest variance, the relative error is at least 1.
-    return np.sqrt(kept), np.maximum(spread / (2 * kept), np.where(estimates < kept, 1.0, 0.0))
+    return np.sqrt(bounded), np.maximum(spread / (2 * bounded), np.where(estimates < bounded, 1.0, 0.0))
 
 
 def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -297,13 +291,13 @@ def shrunk_to_middle(values: FloatArray, errors: FloatArray) -> tuple[FloatArray
     middle_error = 1.2533 * float(np.mean(errors)) / math.sqrt(len(values))
     middle = max(middle, middle_error)
     spread = float(np.mean((values - middle) ** 2))
-    kept = np.clip(1 - errors**2 / max(spread, 1e-300), 0.0, 1.0)
-    wanted = (1 - kept) * (middle - values)
+    own_weight = np.clip(1 - errors**2 / max(spread, 1e-300), 0.0, 1.0)
+    wanted = (1 - own_weight) * (middle - values)
     moved = np.clip(wanted, -errors, errors)
     estimates = np.maximum(values + moved, np.minimum(middle / 2, errors))
     # The part shrunk away differs from the median as much as the spread that noise does not explain.
     own = np.maximum(spread - errors**2, 0.0)
-    squared = kept**2 * errors**2 + (1 - kept) ** 2 * (own + middle_error**2)
+    squared = own_weight**2 * errors**2 + (1 - own_weight) ** 2 * (own + middle_error**2)
     # A value whose shrinkage was limited keeps its own noise; the farther out it is, the less the others inform it.
     beyond = np.clip(np.abs(wanted) - errors, 0.0, errors)
     return estimates, np.where(beyond > 0, np.hypot(errors, beyond), np.sqrt(squared))
@@ -331,12 +325,7 @@ def slopes_of(sums: ProductMeans, fitted: Residualiser, *, noise: float) -> Slop
     if contrast < _CLEAR * contrast_error or contrast <= 0:
         nothing = np.zeros(len(products))
         return Slopes(
-            nothing,
-            nothing + math.inf,
-            nothing + 1.0,
-            noise_part=1.0,
-            noise=nothing + math.nan,
-            relative=math.inf,
+            nothing, nothing + math.inf, nothing + 1.0, noise_part=1.0, noise=nothing + math.nan, relative=math.inf
         )
     slope = products / contrast
     se = np.sqrt(variance + (slope * contrast_error) ** 2) / contrast
@@ -353,23 +342,23 @@ def refined_deviations(sums: ProductMeans, fitted: Residualiser, *, noise: float
     """
     middle = float(np.median(sums.squares))
     if len(sums.squares) < _MANY or noise == 0 or middle < 4 * noise:
-        found, error = standard_deviations(fitted.variances, fitted.variance_errors)
+        deviations, error = standard_deviations(fitted.variances, fitted.variance_errors)
     else:
         again = fitted.sd**2 * sums.squares / middle
         errors = fitted.sd**2 * (noise * math.sqrt(2) / middle)
         first, second = fitted.variance_errors**-2.0, errors**-2.0
         combined = (first * fitted.variances + second * again) / (first + second)
-        found, error = standard_deviations(combined, (first + second) ** -0.5)
+        deviations, error = standard_deviations(combined, (first + second) ** -0.5)
     # Noise in the record count scales every variance; the error grows with the squared distance of the mean from
     # mid-range.
-    of_number = np.abs(fitted.centre**2 - found**2) * fitted.n_error
-    return found, np.hypot(error, of_number / (2 * found**2))
+    of_number = np.abs(fitted.centre**2 - deviations**2) * fitted.n_error
+    return deviations, np.hypot(error, of_number / (2 * deviations**2))
 
 
 def false_discovery_rates(p_values: FloatArray) -> FloatArray:
     """Return the smallest rates of false discoveries at which each hypothesis is rejected (Benjamini & Hochberg)."""
     order = np.argsort(p_values)
     raised = p_values[order] * len(p_values) / np.arange(1, len(p_values) + 1)
-    found = np.empty(len(p_values))
-    found[order] = np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0)
-    return found
+    rates = np.empty(len(p_values))
+    rates[order] = np.minimum(np.minimum.accumulate(raised[::-1])[::-1], 1.0)
+    return rates

@@ -40,19 +40,15 @@ def cosine_basis(shape: Sequence[int], n_cosines: Sequence[int], mask: BoolArray
     if mask is None:
         return full
     if mask.shape != tuple(shape) or int(mask.sum()) < full.shape[1]:
-        raise InvalidParameter(
-            "mask",
-            f"have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside",
-            f"shape {mask.shape} and {int(mask.sum())} voxels",
-            "Use fewer cosines or another mask.",
-        )
-    orthonormal: FloatArray = np.linalg.qr(full[mask.ravel()])[0]
-    return orthonormal
+        must = f"have the shape {tuple(shape)} and at least {full.shape[1]} voxels inside"
+        got = f"shape {mask.shape} and {int(mask.sum())} voxels"
+        raise InvalidParameter("mask", must, got, "Use fewer cosines or another mask.")
+    return np.linalg.qr(full[mask.ravel()])[0]
 
 
 def _cosines(side: int, few: int) -> FloatArray:
     """Return the low-frequency cosines of one side as orthonormal columns."""
-    places = np.pi * (np.arange(side) + 0.5) / side
-    columns = np.cos(np.outer(places, np.arange(few)))
+    angles = np.pi * (np.arange(side) + 0.5) / side
+    columns = np.cos(np.outer(angles, np.arange(few)))
     normed: FloatArray = columns / np.linalg.norm(columns, axis=0)
     return normed

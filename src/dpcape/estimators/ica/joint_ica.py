@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.joint_ica import JOINT_ICA, as_numbers, is_operator, least_subjects, sources_in_basis
@@ -118,6 +118,7 @@ class JointICA(ScoringEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = JOINT_ICA
+    _score, _per_score = "ica", "unmixing_"
     _builder: ClassVar[str] = "subjects(arrays, bound=..., unit=...)"
     _fitted: ClassVar[tuple[str, ...]] = ("unmixing_", "mixing_", "clearance_")
 
@@ -172,20 +173,22 @@ class JointICA(ScoringEstimator):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts, basis = federation.facts, self._basis(federation)
         by_record = facts.unit == "record"
-        # Judged, and warned of, before the first release.
+        # Decide, and warn, before the first release.
         public = self.public(federation)
         with_maps = by_record and maps_or_warned(public, sources_in_basis(public), needed=True)
         if by_record:
             reduction = stages.reduce_records(facts, private, basis, self.n_components)
         else:
-            whole = np.eye(facts.n_features) if basis is None else _columns_of(basis)
-            self._warn_if_hopeless(federation, private, whole)
-            reduction = stages.reduce_subjects(facts, private, whole, self.n_components, self.n_timepoints)
+            columns = np.eye(facts.n_features) if basis is None else _columns_of(basis)
+            self._warn_if_hopeless(federation, private, columns)
+            reduction = stages.reduce_subjects(facts, private, columns, self.n_components, self.n_timepoints)
         if self.solver == "moment":
             rotated = stages.rotate_records if by_record else stages.rotate_subjects
             turn, self.clearance_ = rotated(facts, private, reduction, self.kurtosis)
         else:
-            turn, self.clearance_ = self._infomax(federation, private, reduction), math.nan
+            state = Infomax(self.n_components, private.left, self.learning_rate)
+            turn = stages.infomax(facts, private, reduction, state, self.tol, self.n_timepoints)
+            self.clearance_ = math.nan
         inner = turn @ reduction.whitener
         self.unmixing_ = inner @ reduction.projection.T
         # The projection's columns are orthogonal but may be scaled.
@@ -211,22 +214,10 @@ class JointICA(ScoringEstimator):
         sampling = 24 * share if by_record else share / tensor_dimensions(self.n_components)
         return self.clearance_ * tensors[0].scale / math.sqrt(tensors[0].scale ** 2 + sampling)
 
-    def _infomax(self, federation: Federation, private: Allowance, reduction: stages.Reduction) -> FloatArray:
-        state = Infomax(self.n_components, private.left, self.learning_rate)
-        if federation.facts.unit == "record":
-            return stages.infomax_records(federation.facts, private, reduction, state, self.tol)
-        return stages.infomax_subjects(federation.facts, private, reduction, state, self.tol, self.n_timepoints)
-
     def transform(self, X: ArrayLike) -> FloatArray:
         """Return the sources of rows: (time points, n_components)."""
         require_fitted(self)
-        result: FloatArray = self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
-        return result
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the components."""
-        require_fitted(self)
-        return np.array([f"ica{index}" for index in range(len(self.unmixing_))], dtype=object)
+        return self._checked_rows(X, self.unmixing_.shape[1]) @ self.unmixing_.T
 
     def plot_maps(self, shape: tuple[int, int]) -> Axes:
         """Draw the maps side by side, as images of this shape."""
@@ -234,12 +225,8 @@ class JointICA(ScoringEstimator):
 
         require_fitted(self)
         if np.prod(shape) != len(self.mixing_):
-            raise InvalidParameter(
-                "shape",
-                f"have one pixel per voxel ({len(self.mixing_)})",
-                tuple(shape),
-                "For three-dimensional maps use dpcape.neuro.write_maps.",
-            )
+            remedy = "For three-dimensional maps use dpcape.neuro.write_maps."
+            raise InvalidParameter("shape", f"have one pixel per voxel ({len(self.mixing_)})", tuple(shape), remedy)
 
         return plot_maps({"": self.mixing_}, shape)
 
@@ -255,8 +242,8 @@ class JointICA(ScoringEstimator):
         if self.solver != "moment" or not federation.protocol.adds_noise:
             return
         n_before = 3 + (basis.shape[1] > self.n_components)
-        asked = subject_tensor(federation.facts, basis[:, : self.n_components], np.eye(self.n_components))
-        plan = private.plan(asked, n_before)
+        statistic = subject_tensor(federation.facts, basis[:, : self.n_components], np.eye(self.n_components))
+        plan = private.plan(statistic, n_before)
         scale = plan.sum_scale(tuple(federation.sites)) / federation.n_records
         shares = self._shares(federation)
         share = shares[n_before] / (1 - (shares[0] if n_before == 4 else 0.0))

@@ -30,6 +30,6 @@ def polished(
     slope = slopes[:, np.newaxis] + slopes
     precision = slope**2 * widths**2 + noise_scale**2
     angles = np.clip(-scores * slope * widths**2 / precision, -_LARGEST_ANGLE, _LARGEST_ANGLE)
-    left = np.maximum(widths * noise_scale / np.sqrt(precision), _LEAST_WIDTH)
+    remaining = np.maximum(widths * noise_scale / np.sqrt(precision), _LEAST_WIDTH)
     turned: FloatArray = expm((angles - angles.T) / 2) @ rotation
-    return turned, left
+    return turned, remaining

@@ -49,7 +49,8 @@ def rotate(tensor: FloatArray, n: int, *, kurtosis: str = "positive", n_starts: 
         if _sweep(turns, pairs, share) < _SETTLED:
             break
     values = _values(turns, pairs)
-    scores = values.sum(axis=1) if share is None else _explained(values, share)
+    # Of sources of both signs, the part of the tensor that they explain.
+    scores = values.sum(axis=1) if share is None else (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
     best: FloatArray = turns[int(np.argmax(scores))]
     return _ordered(best, pairs)
 
@@ -71,15 +72,10 @@ def _mean_share(n: int) -> float:
     return b / (1 - 6 / (n + 4) + n * b)
 
 
-def _explained(values: FloatArray, share: float) -> FloatArray:
-    explained: FloatArray = (values**2).sum(axis=-1) - share * values.sum(axis=-1) ** 2
-    return explained
-
-
 def _contracted(turns: FloatArray, pairs: FloatArray) -> FloatArray:
     """Return Q(w, w, ., .) for every row w of every start: (starts, n, n, n)."""
-    where = layout(turns.shape[2])
-    first, second = where.pair_rows, where.pair_columns
+    pair_layout = layout(turns.shape[2])
+    first, second = pair_layout.pair_rows, pair_layout.pair_columns
     products = turns[:, :, first] * turns[:, :, second] * np.where(first == second, 1.0, 2.0)
     reduced = products @ pairs
     full = np.empty((*turns.shape, turns.shape[2]))
@@ -138,8 +134,8 @@ def _mixed_angles(entries: FloatArray, sums: FloatArray, share: float) -> FloatA
 
     def explained(angles: FloatArray) -> FloatArray:
         d_p, d_q = _turned(entries, angles)
-        result: FloatArray = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
-        return result
+        values: FloatArray = d_p**2 + d_q**2 - share * (others + d_p + d_q) ** 2
+        return values
 
     angles: FloatArray = _GRID[np.argmax(explained(_GRID), axis=-1)]
     for step in (_GRID[1] - _GRID[0]) * np.array([1.0, 1 / 16, 1 / 256]):
@@ -165,9 +161,11 @@ def _rounds(n: int) -> tuple[tuple[Indices, Indices], ...]:
     seats = list(range(n + n % 2))
     rounds = []
     for _ in range(len(seats) - 1):
-        half = len(seats) // 2
+        middle = len(seats) // 2
         met = [
-            (min(a, b), max(a, b)) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if max(a, b) < n
+            (min(a, b), max(a, b))
+            for a, b in zip(seats[:middle], reversed(seats[middle:]), strict=True)
+            if max(a, b) < n
         ]
         rounds.append((np.array([a for a, _ in met], np.intp), np.array([b for _, b in met], np.intp)))
         seats = [seats[0], seats[-1], *seats[1:-1]]

@@ -102,8 +102,7 @@ class Reduction:
     @property
     def white(self) -> FloatArray:
         """The projection onto whitened dimensions."""
-        product: FloatArray = self.projection @ self.whitener.T
-        return product
+        return self.projection @ self.whitener.T
 
 
 def reduce_records(
@@ -147,8 +146,7 @@ def _reduce_in_basis(facts: PublicFacts, private: Allowance, basis: Basis, n_com
 
 def _roots(values: FloatArray, noise: float) -> FloatArray:
     """Return the lengths of directions by released eigenvalues: the next release then has equal noise in all."""
-    roots: FloatArray = np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
-    return roots
+    return np.sqrt(np.maximum(values, max(noise, float(values[0]) * 1e-9, 1e-300)))
 
 
 def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) -> FloatArray:
@@ -159,7 +157,7 @@ def _whitened(facts: PublicFacts, private: Allowance, projection: FloatArray) ->
 
 
 def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inner: FloatArray) -> FloatArray:
-    """Release what the kept columns of a basis leave of the maps of sources, (D, K), without noise that can be told.
+    """Release the maps of sources beyond the kept columns of a basis, (D, K), shrunk by their noise.
 
     Parameters
     ----------
@@ -174,7 +172,7 @@ def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inn
     """
     n_kept, n_components = seen.directions.shape
     reach = score_reach(n_components)
-    # Whitening sees rows that are clipped, so that sources may vary by more than 1; they are sent with variance 1.
+    # Whitening uses clipped rows, so sources may have a variance above 1: rescale them to 1.
     reduced = seen.directions.T @ seen.moment[:n_kept, :n_kept] @ seen.directions
     spread = np.sqrt(np.maximum(np.vecdot(inner @ reduced, inner), 1e-12))
     length = residual_length(seen.moment, seen.left_out, seen.scale, n_kept)
@@ -187,8 +185,8 @@ def released_maps(facts: PublicFacts, private: Allowance, seen: SeenInBasis, inn
     }
     maps = private.mean(build("residual_maps", facts, public)) * (length * reach)
     scale = private.releases[-1].scale / private.counted.divisor * (length * reach)
-    left = shrunk_maps(off_basis(seen.basis, maps.T, n_kept), scale, seen.basis.inside)
-    beyond: FloatArray = left.T / spread
+    residual = shrunk_maps(off_basis(seen.basis, maps.T, n_kept), scale, seen.basis.inside)
+    beyond: FloatArray = residual.T / spread
     return beyond
 
 
@@ -244,58 +242,36 @@ def rotate_subjects(
         return rotation, clear
     widths = first_widths(tensor_values(tensor, rotation), scale)
     for _ in range(N_POLISH_ROUNDS):
-        asked = subject_polish(facts, reduction.projection, reduction.whitener, rotation=rotation)
-        scores, slopes = private.mean(asked)
+        statistic = subject_polish(facts, reduction.projection, reduction.whitener, rotation=rotation)
+        scores, slopes = private.mean(statistic)
         rotation, widths = polished(rotation, scores, slopes, widths, private.releases[-1].scale)
     return rotation, clear
 
 
-def infomax_records(
-    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float
+def infomax(
+    facts: PublicFacts, private: Allowance, reduction: Reduction, state: Infomax, tolerance: float, n_timepoints: int
 ) -> FloatArray:
-    """Run infomax at the record unit; stopping early does not reduce the charge."""
-    n = state.n_components
-    clip, bias_clip = infomax_clips(n)
+    """Run infomax at the unit of the records; stopping early does not reduce the charge."""
+    clip, bias_clip = infomax_clips(state.n_components)
+    subject_clip = subject_infomax_clip(state.n_components, n_timepoints)
     while state.done < state.n_iter:
-        asked = infomax_scores(
-            facts, reduction.white, unmixing=state.unmixing, bias=state.bias, clip=clip, bias_clip=bias_clip
-        )
+        parameters = {"unmixing": state.unmixing, "bias": state.bias}
+        statistic: AnyStatistic
+        if facts.unit == "record":
+            statistic = infomax_scores(facts, reduction.white, **parameters, clip=clip, bias_clip=bias_clip)
+        else:
+            projection, whitener = reduction.projection, reduction.whitener
+            statistic = subject_infomax(facts, projection, whitener, **parameters, clip=subject_clip)
         if state.done == 0:
-            _warn_of_noisy_rounds(private, asked, state.n_iter, private.releases[-1].n_records)
-        if state.step(*private.mean(asked)) < tolerance:
+            _warn_of_noisy_rounds(private, statistic, state.n_iter, private.releases[-1].n_records)
+        if state.step(*private.mean(statistic)) < tolerance:
             break
     return state.result()
 
 
-def infomax_subjects(
-    facts: PublicFacts,
-    private: Allowance,
-    reduction: Reduction,
-    state: Infomax,
-    tolerance: float,
-    n_timepoints: int,
-) -> FloatArray:
-    """Run infomax at the subject unit; stopping early does not reduce the charge."""
-    clip = subject_infomax_clip(state.n_components, n_timepoints)
-    while state.done < state.n_iter:
-        asked = subject_infomax(
-            facts,
-            reduction.projection,
-            reduction.whitener,
-            unmixing=state.unmixing,
-            bias=state.bias,
-            clip=clip,
-        )
-        if state.done == 0:
-            _warn_of_noisy_rounds(private, asked, state.n_iter, private.releases[-1].n_records)
-        if state.step(*private.mean(asked)) < tolerance:
-            break
-    return state.result()
-
-
-def _warn_of_noisy_rounds(private: Allowance, asked: AnyStatistic, n_iter: int, n_records: int) -> None:
+def _warn_of_noisy_rounds(private: Allowance, statistic: AnyStatistic, n_iter: int, n_records: int) -> None:
     """Warn, from the planned noise alone, when averaging over rounds cannot remove enough noise."""
-    plan = private.plan(asked)
+    plan = private.plan(statistic)
     sites = tuple(plan.own_scales)
     scale = plan.sum_scale(sites) / n_records
     if scale * math.sqrt(2 / n_iter) > _MOST_ERROR * _SLOPE:

@@ -62,14 +62,14 @@ def count_shift(ratio: float, level: float) -> float:
         return math.inf
     if level < _LEAST_RATE:
         return _MARGIN * float(_figures(max(level, _SMALLEST_RATE))[1, _FACTORS.index(_UNSEEN_FACTOR)])
-    found = 0.0
+    largest = 0.0
     for rate in (min(max(level / 2, _LEAST_RATE), _LARGEST_RATE), min(level, _LARGEST_RATE)):
         ratios, shifts = _figures(rate)
         rising = int(np.argmax(ratios)) + 1
         if ratio > ratios[rising - 1]:
             return math.inf
-        found = max(found, float(np.interp(ratio, ratios[:rising], shifts[:rising])))
-    return _MARGIN * found
+        largest = max(largest, float(np.interp(ratio, ratios[:rising], shifts[:rising])))
+    return _MARGIN * largest
 
 
 def slope_shift(ratio: float, level: float, spread: float) -> SlopeShift:
@@ -93,9 +93,9 @@ def slope_shift(ratio: float, level: float, spread: float) -> SlopeShift:
     spread = min(max(spread, _LEAST_SPREAD), _MOST_SPREAD)
     centre = math.log(min(max(level, _SMALLEST_RATE), _LARGEST_RATE)) - spread**2 / 2
     reach = _FARTHEST * spread
-    places = np.arange(math.ceil((centre - reach) * _PER_UNIT), math.floor((centre + reach) * _PER_UNIT) + 1)
-    found = [_worst(_of_law(places, centre, spread, level, grows=grows), ratio, level) for grows in (False, True)]
-    part, rest = (max(sizes) for sizes in zip(*found, strict=True))
+    grid = np.arange(math.ceil((centre - reach) * _PER_UNIT), math.floor((centre + reach) * _PER_UNIT) + 1)
+    sizes = [_worst(_of_law(grid, centre, spread, level, grows=grows), ratio, level) for grows in (False, True)]
+    part, rest = (max(both) for both in zip(*sizes, strict=True))
     return SlopeShift(_MARGIN * part, _REST_MARGIN * rest)
 
 
@@ -110,46 +110,45 @@ def _worst(figures: FloatArray, ratio: float, level: float) -> tuple[float, floa
     return part, rest
 
 
-def _of_law(places: IntArray, centre: float, spread: float, level: float, *, grows: bool) -> FloatArray:
+def _of_law(grid: IntArray, centre: float, spread: float, level: float, *, grows: bool) -> FloatArray:
     """Return the mean ratio, the steepness of the shift and the rest of it for every factor at the level, (3, F)."""
-    logs = places / _PER_UNIT
+    logs = grid / _PER_UNIT
     rates = np.exp(logs)
-    squares, shifts, covariances = np.moveaxis(np.array([_row(int(place)) for place in places]), 1, 0)
+    squares, shifts, covariances = np.moveaxis(np.array([_row(int(point)) for point in grid]), 1, 0)
     chances = np.exp(-(((logs - centre) / spread) ** 2) / 2) * np.minimum(rates / level, 1.0)
     weights = chances * covariances[:, 0]
     weights /= weights.sum()
     x = logs - weights @ logs
-    found = []
+    figures = []
     for factor in _FACTORS:
         own = 1 + (factor - 1) * (rates / level if grows else np.ones(len(rates)))
         square, shift = _between(own, squares), _between(own, shifts)
         steepness = float(weights @ (x * shift)) / float(weights @ x**2)
         rest = shift - weights @ shift - steepness * x
-        found.append((float(weights @ square), abs(steepness), math.sqrt(float(weights @ rest**2))))
-    return np.array(found).T
+        figures.append((float(weights @ square), abs(steepness), math.sqrt(float(weights @ rest**2))))
+    return np.array(figures).T
 
 
 @lru_cache(maxsize=256)
-def _row(place: int) -> FloatArray:
-    """Return ratios, shifts and covariances for all factors, at a place on the grid of logarithms of rates, (3, F)."""
-    rate = min(max(math.exp(place / _PER_UNIT), _SMALLEST_RATE), _LARGEST_RATE)
+def _row(point: int) -> FloatArray:
+    """Return ratios, shifts and covariances for all factors, at a point of the grid of logarithms of rates, (3, F)."""
+    rate = min(max(math.exp(point / _PER_UNIT), _SMALLEST_RATE), _LARGEST_RATE)
     _, covariance = centred_residuals(np.zeros(1), np.array([rate]))
-    found = np.vstack([_figures(rate), np.full(len(_FACTORS), covariance[0])])
-    found.flags.writeable = False
-    return found
+    row = np.vstack([_figures(rate), np.full(len(_FACTORS), covariance[0])])
+    row.flags.writeable = False
+    return row
 
 
 def _between(factors: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the values of each line, which are those at :data:`_FACTORS`, at a factor of its own, as ``np.interp``."""
+    """Interpolate each row of values, given at :data:`_FACTORS`, at the row's own factor, as ``np.interp`` does."""
     ends = np.array(_FACTORS)
     inside = np.clip(factors, ends[0], ends[-1])
     at = np.clip(np.searchsorted(ends, inside, side="right") - 1, 0, len(ends) - 2)
-    lines = np.arange(len(values))
-    low, high = values[lines, at], values[lines, at + 1]
-    found: FloatArray = np.where(
+    rows = np.arange(len(values))
+    low, high = values[rows, at], values[rows, at + 1]
+    return np.where(
         inside == ends[-1], values[:, -1], (high - low) / (ends[at + 1] - ends[at]) * (inside - ends[at]) + low
     )
-    return found
 
 
 def _figures(rate: float) -> FloatArray:
@@ -158,11 +157,11 @@ def _figures(rate: float) -> FloatArray:
     counts = np.arange(max(lengths), dtype=np.float64)
     residuals, covariances = centred_residuals(counts, np.full(len(counts), rate))
     covariance, root = float(covariances[0]), math.sqrt(rate)
-    found = []
-    # A distribution of SciPy takes longer to be called than to compute: the negative binomial ones together.
+    figures = []
+    # Evaluate all negative binomial distributions in one call: SciPy's call costs more than the computation.
     above = np.array(_FACTORS[1:])[:, np.newaxis]
     chances = np.vstack([poisson.pmf(counts, rate), nbinom.pmf(counts, rate / (above - 1), 1 / above)])
     for length, chance in zip(lengths, chances, strict=True):
         own, weights = residuals[:length], chance[:length]
-        found.append((float(weights @ own**2) / covariance, -float(weights @ own) / (covariance * root)))
-    return np.array(found).T
+        figures.append((float(weights @ own**2) / covariance, -float(weights @ own) / (covariance * root)))
+    return np.array(figures).T

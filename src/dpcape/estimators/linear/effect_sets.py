@@ -75,8 +75,7 @@ class NormalEquations:
         """Return the ridge coefficients for a penalty; directions that noise made negative count as zero."""
         values, vectors = self.spectrum
         floor = max(penalty, 1e-12 * float(np.abs(values).max(initial=0.0)), 1e-300)
-        found: FloatArray = vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + floor))
-        return found
+        return vectors @ ((vectors.T @ self.cross) / (np.maximum(values, 0.0) + floor))
 
     @cached_property
     def residual(self) -> float:
@@ -185,11 +184,11 @@ def effect_sets(
             low[..., chosen], high[..., chosen] = problem.hull(quantiles, values, wanted[chosen])
             if np.isfinite(low[..., chosen]).all():
                 noises[chosen] = _noise_of(equations.scale, wanted[chosen] @ vectors / used, turned / used)
-        for place in chosen[chosen < len(turned)] if math.isfinite(largest) else ():
+        for index in chosen[chosen < len(turned)] if math.isfinite(largest) else ():
             for at, each in np.ndenumerate(quantiles):
-                ends = problem.cut(float(each), int(place), largest)
-                low[*at, place] = max(low[*at, place], ends[0])
-                high[*at, place] = min(high[*at, place], ends[1])
+                ends = problem.cut(float(each), int(index), largest)
+                low[*at, index] = max(low[*at, index], ends[0])
+                high[*at, index] = min(high[*at, index], ends[1])
     return EffectSets(solved, low, high, noises)
 
 
@@ -199,8 +198,8 @@ def _noise_of(scale: float, inverse: FloatArray, coefficients: FloatArray) -> Fl
     Both are in the eigenbasis of A; the rows of ``inverse`` are the combinations times the inverse of A.
     """
     lengths = (1 + float(coefficients @ coefficients)) * (inverse**2).sum(axis=1)
-    found: FloatArray = scale / math.sqrt(2) * np.sqrt(lengths + (inverse @ coefficients) ** 2)
-    return found
+    deviations: FloatArray = scale / math.sqrt(2) * np.sqrt(lengths + (inverse @ coefficients) ** 2)
+    return deviations
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ class _Problem:
     ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends along directions: the hull of both ellipsoids, if both are bounded."""
         every = np.atleast_1d(quantiles)[:, np.newaxis] ** 2
-        # Multiplied by the noise, which may be zero.
+        # Multiply by the noise instead of dividing by it: it may be zero.
         least = np.minimum(unshifted, self.values) ** 2 - max(theta for theta, _ in self._forms) * every * self.noise
         bounded = (least > 0).all(axis=1) & (unshifted > 0).all() & (self.values > 0).all()
         low, high = (np.full((len(every), len(directions)), end) for end in (-math.inf, math.inf))
@@ -232,39 +231,39 @@ class _Problem:
             curvature = self.values**2 - theta * squared * self.noise
             centre = (self.values * self.turned / curvature) @ along.T
             room = squared * (theta * np.sum(self.turned**2 / curvature, axis=1, keepdims=True) + k)
-            half = np.sqrt((self.noise / curvature) @ (along**2).T * room)
-            ends.append((centre - half, centre + half))
+            half_width = np.sqrt((self.noise / curvature) @ (along**2).T * room)
+            ends.append((centre - half_width, centre + half_width))
         low[bounded], high[bounded] = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
         shape = (*quantiles.shape, len(directions))
         return low.reshape(shape), high.reshape(shape)
 
-    def cut(self, quantile: float, place: int, largest: float) -> tuple[float, float]:
+    def cut(self, quantile: float, index: int, largest: float) -> tuple[float, float]:
         """Return the ends of all values of a coefficient that some others within the ball allow."""
-        found = [self._accepted(quantile**2, place, largest, theta, k) for theta, k in self._forms]
-        return min(low for low, _ in found), max(high for _, high in found)
+        intervals = [self._accepted(quantile**2, index, largest, theta, k) for theta, k in self._forms]
+        return min(low for low, _ in intervals), max(high for _, high in intervals)
 
-    def _accepted(self, squared: float, place: int, largest: float, theta: float, k: float) -> tuple[float, float]:
+    def _accepted(self, squared: float, index: int, largest: float, theta: float, k: float) -> tuple[float, float]:
         # Without noise and residuals, only rounding error remains.
         safe = np.maximum(self.noise, (1e-15 * float(np.abs(self.values).max(initial=0.0))) ** 2 + 1e-300)
         curvature = self.values**2 / safe - theta * squared
-        whole = (self.vectors * curvature) @ self.vectors.T
+        form = (self.vectors * curvature) @ self.vectors.T
         pull = self.vectors @ (self.values * self.turned / safe)
         constant = float(np.sum(self.turned**2 / safe)) - k * squared
-        others = np.arange(len(pull)) != place
-        values, vectors = np.linalg.eigh(whole[np.ix_(others, others)])
-        line, rest = vectors.T @ whole[others, place], vectors.T @ pull[others]
+        others = np.arange(len(pull)) != index
+        values, vectors = np.linalg.eigh(form[np.ix_(others, others)])
+        coupling, linear = vectors.T @ form[others, index], vectors.T @ pull[others]
 
         def least(b: FloatArray) -> FloatArray:
             """Return the least value of the form over the other coefficients, for values b of this one."""
-            slopes = b[:, np.newaxis] * line - rest
-            own: FloatArray = b**2 * whole[place, place] - 2 * b * pull[place] + constant
+            slopes = b[:, np.newaxis] * coupling - linear
+            own: FloatArray = b**2 * form[index, index] - 2 * b * pull[index] + constant
             return own + _least_in_ball(values, slopes, np.maximum(largest**2 - b**2, 0.0))
 
         low, high, step = -largest, largest, 2 * largest / (_GRID - 1)
         grid = np.linspace(low, high, _GRID)
         inside = np.flatnonzero(least(grid) <= 0)
         if not inside.size:
-            # Between two grid points at most: the whole of the best neighbourhood is kept.
+            # Accepted values, if any, lie between two grid points: return the whole best neighbourhood.
             best = float(grid[np.argmin(least(grid))])
             return best - step, best + step
         return (

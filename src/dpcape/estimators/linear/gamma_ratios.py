@@ -46,12 +46,12 @@ def ratio_figures(scores: RatioScoreMeans, scale: float, share: float, reach: fl
         Largest length of v.
     """
     width = math.sqrt(len(scores.moment))
-    whole = max(float(np.trace(scores.moment)), scale * width)
+    trace = max(float(np.trace(scores.moment)), scale * width)
     # Deviation of a mean weighted by |v|^2: the largest variance of a bounded number, and the heaviest weight.
-    sampling = math.sqrt(share) * reach / math.sqrt(whole) / 2
-    square, uncut = max(scores.square / whole, 1e-6), min(max(scores.uncut / whole, 0.05), 1.2)
-    of_square = math.hypot(LARGEST_EXCESS**2 * scale, square * width * scale) / whole + LARGEST_EXCESS**2 * sampling
-    of_uncut = math.hypot(RATIO_CLIP * scale, uncut * width * scale) / whole + RATIO_CLIP * sampling
+    sampling = math.sqrt(share) * reach / math.sqrt(trace) / 2
+    square, uncut = max(scores.square / trace, 1e-6), min(max(scores.uncut / trace, 0.05), 1.2)
+    of_square = math.hypot(LARGEST_EXCESS**2 * scale, square * width * scale) / trace + LARGEST_EXCESS**2 * sampling
+    of_uncut = math.hypot(RATIO_CLIP * scale, uncut * width * scale) / trace + RATIO_CLIP * sampling
     return RatioFigures(square, uncut, _SURE * of_square, _SURE * of_uncut)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import UtilityWarning
 from dpcape.estimators.class_labels import classes_of
 from dpcape.estimators.fitted import require_fitted
-from dpcape.estimators.linear.regression_base import RARE, Regression
+from dpcape.estimators.linear.regression_base import INTERVALS, RARE, Regression
 from dpcape.estimators.linear.regression_result import LINEAR, LOG_MEAN, log_odds
 from dpcape.estimators.linear.regression_rounds import (
     Asked,
@@ -42,19 +42,9 @@ from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.results import Result
 
-if TYPE_CHECKING:
-    pass
-
 # p-values are interpolated on a grid of quantiles up to the first number; below 2e-9 they are reported as 2e-9.
 _FARTHEST, _POINTS = 6.0, 48
-_OF_INFERENCE = (
-    "interval_",
-    "intercept_interval_",
-    "original_interval_",
-    "coef_noise_scale_",
-    "intercept_noise_scale_",
-    "p_values_",
-)
+_OF_INFERENCE = (*INTERVALS, "p_values_")
 _COUNTS = (
     "counts are Poisson given the features, or negative binomial with a variance that exceeds the mean by the same "
     "factor everywhere or in proportion to the mean; for rates below one half, by a factor of at most 1.2"
@@ -162,19 +152,7 @@ class GeneralizedLinearModel(Regression):
 
     analysis: ClassVar[Analysis | None] = GENERALIZED_LINEAR_MODEL
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "intercept_",
-        "interval_",
-        "intercept_interval_",
-        "coef_noise_scale_",
-        "intercept_noise_scale_",
-        "p_values_",
-        "shrunken_coef_",
-        "shrunken_intercept_",
-        "classes_",
-        "noise_scale_",
-    )
+    _fitted: ClassVar[tuple[str, ...]] = (*Regression._fitted, "p_values_")
     p_values_: FloatArray
 
     def __init__(
@@ -229,25 +207,25 @@ class GeneralizedLinearModel(Regression):
         self.classes_ = classes_of(federation.facts)
         rounds = self._rounds_of(federation, private)
         a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
-        self._middle, self._half, unit = 0.0, 1.0, 1.0
+        self._middle, self._half_range, unit = 0.0, 1.0, 1.0
         if self.family == GAUSSIAN:
             low, high = federation.facts.response or (0.0, 1.0)
-            self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
-            unit = self._half / a
-        found = self._found(federation, rounds, self._asked(federation, rounds, a, b, unit))
+            self._middle, self._half_range = low / 2 + high / 2, high / 2 - low / 2
+            unit = self._half_range / a
+        estimates = self._estimates(federation, rounds, self._request(federation, rounds, a, b, unit))
         self.noise_scale_ = private.releases[-1].scale
         if self.family == MULTINOMIAL:
-            self._set_classes(found, federation, b)
+            self._set_classes(estimates, federation, b)
         else:
-            self._set_coefficients(found, unit, b)
+            self._set_coefficients(estimates, unit, b)
             if not self.ridge:
-                self._set_intervals(found, federation, unit, b)
-                self.p_values_ = p_values(found, (1 if b else 0) + np.arange(len(self.coef_)))
+                self._set_intervals(estimates, federation, unit, b)
+                self.p_values_ = p_values(estimates, (1 if b else 0) + np.arange(len(self.coef_)))
         self._leave_out_offset(federation)
-        if self.family == POISSON and not found.fits and not self.ridge:
+        if self.family == POISSON and not estimates.fits and not self.ridge:
             warnings.warn(_REFUTED, UtilityWarning, stacklevel=3)
 
-    def _asked(self, federation: Federation, rounds: FederatedRounds, a: float, b: float, unit: float) -> Asked:
+    def _request(self, federation: Federation, rounds: FederatedRounds, a: float, b: float, unit: float) -> Asked:
         """Return intervals of the intercepts, the offset's coefficient and penalties, in the units of a release."""
         direction = self._intercept_direction(a if self.family == GAUSSIAN else 1.0, b, federation.n_features)
         penalties = np.append(np.zeros(1 if b else 0), np.full(federation.n_features, self.ridge * rounds.bound**2))
@@ -257,12 +235,12 @@ class GeneralizedLinearModel(Regression):
             penalties = np.tile(penalties, others)
         fixed = None
         if self.offset is not None:
-            place = offset_position(federation.facts, self.offset)
-            size = 1.0 if self._scaling is None else float(self._scaling.units[place])
-            fixed = (place + (1 if b else 0), offset_unit(federation.facts, place) * size / unit)
+            position = offset_position(federation.facts, self.offset)
+            size = 1.0 if self._scaling is None else float(self._scaling.units[position])
+            fixed = (position + (1 if b else 0), offset_unit(federation.facts, position) * size / unit)
         return Asked(self.confidence, direction, fixed, penalties if self.ridge else None)
 
-    def _found(self, federation: Federation, rounds: FederatedRounds, asked: Asked) -> Coefficients:
+    def _estimates(self, federation: Federation, rounds: FederatedRounds, asked: Asked) -> Coefficients:
         """Return the coefficients of the family, with confidence sets."""
         if self.family == LOGISTIC:
             return logistic_inference(rounds, asked)
@@ -281,21 +259,22 @@ class GeneralizedLinearModel(Regression):
         self.assumptions_.append(_RATIOS if self.family == GAMMA else _COUNTS)
         return (ratio_inference if self.family == GAMMA else count_inference)(rounds, asked, most=most)
 
-    def _set_classes(self, found: Coefficients, federation: Federation, b: float) -> None:
+    def _set_classes(self, estimates: Coefficients, federation: Federation, b: float) -> None:
         """Set coefficients and intervals of every class but the first, by what sets those of one predictor."""
-        others, width = len(self.classes_) - 1, len(found.values) // (len(self.classes_) - 1)
-        kept: dict[str, list[FloatArray | float]] = {}
+        others, width = len(self.classes_) - 1, len(estimates.values) // (len(self.classes_) - 1)
+        by_class: dict[str, list[FloatArray | float]] = {}
         verdicts = []
         for number in range(others):
-            places = number * width + np.arange(width)
-            with_intercept = np.append(places, others * width + number) if b else places
+            positions = number * width + np.arange(width)
+            with_intercept = np.append(positions, others * width + number) if b else positions
             low, high, noise = (
-                None if figures is None else figures[with_intercept] for figures in (found.low, found.high, found.noise)
+                None if figures is None else figures[with_intercept]
+                for figures in (estimates.low, estimates.high, estimates.noise)
             )
             part = replace(
-                found,
-                values=found.values[places],
-                shrunken=found.shrunken[places],
+                estimates,
+                values=estimates.values[positions],
+                shrunken=estimates.shrunken[positions],
                 low=low,
                 high=high,
                 noise=noise,
@@ -304,42 +283,33 @@ class GeneralizedLinearModel(Regression):
             names = ["coef_", "intercept_", "shrunken_coef_", "shrunken_intercept_"]
             if not self.ridge:
                 self._set_intervals(part, federation, 1.0, b)
-                self.p_values_ = p_values(found, places[1 if b else 0 :])
+                self.p_values_ = p_values(estimates, positions[1 if b else 0 :])
                 label = self.classes_[number + 1]
                 verdicts += [replace(entry, quantity=f"{entry.quantity} for {label}") for entry in self.verdicts_]
-                names += [
-                    "interval_",
-                    "intercept_interval_",
-                    "coef_noise_scale_",
-                    "intercept_noise_scale_",
-                    "p_values_",
-                ]
+                names += [name for name in _OF_INFERENCE if name != "original_interval_"]
             for name in names:
-                kept.setdefault(name, []).append(getattr(self, name))
-        for name, parts in kept.items():
+                by_class.setdefault(name, []).append(getattr(self, name))
+        for name, parts in by_class.items():
             setattr(self, name, np.stack(parts, axis=1 if "interval" in name else 0))
         self.verdicts_, self.assumptions_ = verdicts, list(dict.fromkeys(self.assumptions_))
 
     def _leave_out_offset(self, federation: Federation) -> None:
-        """Nothing is tested of a coefficient that is known."""
+        """Remove test and verdict of the offset's coefficient, which is given."""
         if self.offset is None or self.ridge:
             return
-        place = offset_position(federation.facts, self.offset)
-        self.p_values_[place] = np.nan
-        del self.verdicts_[place]
+        position = offset_position(federation.facts, self.offset)
+        self.p_values_[position] = np.nan
+        del self.verdicts_[position]
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Return the mean response of new rows: numbers, probabilities of the second class, or of all several."""
         require_fitted(self)
-        line = self._predicted(X)
+        predictor = self._predicted(X)
         if self.family == GAUSSIAN:
-            return line
-        found: FloatArray
+            return predictor
         if self.family == MULTINOMIAL:
-            found = softmax(np.column_stack([np.zeros(len(line)), line]), axis=1)
-        else:
-            found = expit(line) if self.family == LOGISTIC else np.exp(line)
-        return found
+            return np.asarray(softmax(np.column_stack([np.zeros(len(predictor)), predictor]), axis=1))
+        return np.asarray(expit(predictor) if self.family == LOGISTIC else np.exp(predictor))
 
     def _predictor(self) -> tuple[str, str]:
         if self.family == GAUSSIAN:
@@ -351,28 +321,28 @@ class GeneralizedLinearModel(Regression):
         return LOG_MEAN
 
     def _result(self) -> Result:
-        found = super()._result()
+        result = super()._result()
         if self.offset is None:
-            return found
-        (section,) = found.sections
-        given = f"The coefficient of {self.offset} is given, not estimated: it is the offset."
-        return replace(found, sections=(replace(section, notes=(*section.notes, given)),))
+            return result
+        (section,) = result.sections
+        note = f"The coefficient of {self.offset} is given, not estimated: it is the offset."
+        return replace(result, sections=(replace(section, notes=(*section.notes, note)),))
 
 
-def p_values(found: Coefficients, places: IntArray) -> FloatArray:
+def p_values(estimates: Coefficients, positions: IntArray) -> FloatArray:
     """Return the smallest level at which the interval of each coefficient does not contain zero; 1 if there is none."""
-    assert found.ends is not None
+    assert estimates.ends is not None
     grid = np.linspace(_FARTHEST / _POINTS, _FARTHEST, _POINTS)
-    low, high = found.ends(grid)
+    low, high = estimates.ends(grid)
     # How far zero is outside each interval, which grows with the quantile; negative where it is inside.
-    gaps = np.maximum(low, -high)[:, places]
-    inside = np.vstack([gaps <= 0, np.ones((1, len(places)), dtype=bool)]).argmax(axis=0)
-    found_levels = np.ones(len(places))
+    gaps = np.maximum(low, -high)[:, positions]
+    inside = np.vstack([gaps <= 0, np.ones((1, len(positions)), dtype=bool)]).argmax(axis=0)
+    levels = np.ones(len(positions))
     for feature, at in enumerate(inside):
         if at > 0:
             quantile = float(grid[at - 1])
             if at < _POINTS:
                 before, after = gaps[at - 1 : at + 1, feature]
                 quantile += float(grid[0] * before / (before - after))
-            found_levels[feature] = 2 * ndtr(-quantile)
-    return found_levels
+            levels[feature] = 2 * ndtr(-quantile)
+    return levels

@@ -77,9 +77,9 @@ def least_squares(
     moment, cross = _normal_equations(blocks, b)
     solution = shrunken_solution(moment, cross, scale=scale, cross_scale=cross_scale, ridge=ridge)
     weights = solution.coefficients[first:]
-    left = blocks.response_square - offset**2 - 2 * float(cross @ solution.coefficients) + solution.energy
+    unexplained = blocks.response_square - offset**2 - 2 * float(cross @ solution.coefficients) + solution.energy
     # Where noise hides the residual, count the noise instead of zero.
-    residual = min(1.0, max(left, 0.0) + scale / a**2)
+    residual = min(1.0, max(unexplained, 0.0) + scale / a**2)
     covariance = _covariance(solution, moment, share * residual)[first:, first:]
     constant = share * residual + scale**2 / (2 * b**2) * (1 / a**2 + float(weights @ weights)) if b else 0.0
     return LeastSquares(
@@ -95,8 +95,8 @@ def least_squares(
 
 def interval(centre: FloatArray, variance: FloatArray, confidence: float) -> FloatArray:
     """Return the lower and upper end of a normal confidence interval around each entry."""
-    half = float(ndtri(0.5 + confidence / 2)) * np.sqrt(np.maximum(variance, 0.0))
-    return np.stack([centre - half, centre + half])
+    half_width = float(ndtri(0.5 + confidence / 2)) * np.sqrt(np.maximum(variance, 0.0))
+    return np.stack([centre - half_width, centre + half_width])
 
 
 def _normal_equations(blocks: RegressionBlocks, b: float) -> tuple[FloatArray, FloatArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,6 @@ from dpcape.estimators.linear.regression_rounds import Asked, linear_inference, 
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
 from dpcape.metrics import explained_share
-
-if TYPE_CHECKING:
-    pass
 
 
 class LinearRegression(Regression):
@@ -124,18 +121,7 @@ class LinearRegression(Regression):
 
     analysis: ClassVar[Analysis | None] = LINEAR_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "intercept_",
-        "interval_",
-        "intercept_interval_",
-        "coef_noise_scale_",
-        "intercept_noise_scale_",
-        "shrunken_coef_",
-        "shrunken_intercept_",
-        "residual_scale_",
-        "noise_scale_",
-    )
+    _fitted: ClassVar[tuple[str, ...]] = (*Regression._fitted, "residual_scale_")
 
     def __init__(
         self,
@@ -163,28 +149,28 @@ class LinearRegression(Regression):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         self._forget_intervals()
         low, high = federation.facts.response or (-1.0, 1.0)
-        self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
+        self._middle, self._half_range = low / 2 + high / 2, high / 2 - low / 2
         if self.purpose == PREDICTION and self.n_iter == 0 and self.scale is None:
             self._fit_one_release(federation, private)
             return
         rounds = self._rounds_of(federation, private)
         a, b = weights_of(rounds.bound, intercept=self.fit_intercept)
-        units = self._half / a
+        units = self._half_range / a
         if self.purpose == PREDICTION:
             ridge = self.ridge * rounds.bound**2
-            found = linear_prediction(rounds, n_iter=self.n_iter, ridge=ridge)
+            estimates = linear_prediction(rounds, n_iter=self.n_iter, ridge=ridge)
         else:
             public = self.public(federation)
-            known = bool(spread_released(public, scaling_plan(public)))
+            has_spread = bool(spread_released(public, scaling_plan(public)))
             asked = Asked(self.confidence, self._intercept_direction(a, b, federation.n_features))
-            found = linear_inference(rounds, asked, spread_released=known, largest=self._largest(a, b))
-        self._set_coefficients(found, units, b)
+            estimates = linear_inference(rounds, asked, spread_released=has_spread, largest=self._largest(a, b))
+        self._set_coefficients(estimates, units, b)
         # The moment is the first release after those of scaling.
         self.noise_scale_ = private.releases[0 if rounds.scaling is None else 3].scale
-        self.residual_scale_ = units * math.sqrt(found.square)
+        self.residual_scale_ = units * math.sqrt(estimates.square)
         if self.purpose != PREDICTION:
-            self._set_intervals(found, federation, units, b, largest=self._largest(a, b))
-            if not known:
+            self._set_intervals(estimates, federation, units, b, largest=self._largest(a, b))
+            if not has_spread:
                 self.assumptions_.append("the sampling variance of a coefficient is at most twice that of equal errors")
             elif self.scale is None:
                 self.assumptions_.append(RARE)
@@ -193,10 +179,10 @@ class LinearRegression(Regression):
         """Fit by the functional mechanism: one release of the unweighted moment, shrunk."""
         ridge = self.ridge * federation.facts.bounds[0] ** 2
         fit, _ = released_fit(federation, private, intercept=self.fit_intercept, ridge=ridge)
-        self.coef_ = self._half * fit.coefficients
-        self.intercept_ = self._middle + self._half * fit.intercept
+        self.coef_ = self._half_range * fit.coefficients
+        self.intercept_ = self._middle + self._half_range * fit.intercept
         self.shrunken_coef_, self.shrunken_intercept_ = self.coef_, self.intercept_
-        self.residual_scale_ = self._half * float(np.sqrt(fit.residual))
+        self.residual_scale_ = self._half_range * float(np.sqrt(fit.residual))
         self.noise_scale_ = private.releases[-1].scale
 
     def predict(self, X: ArrayLike) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +22,6 @@ from dpcape.estimators.linear.regression_rounds import Asked, logistic_predictio
 from dpcape.estimators.linear.score_rounds import logistic_inference
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-
-if TYPE_CHECKING:
-    pass
 
 
 class LogisticRegression(Regression):
@@ -119,18 +116,6 @@ class LogisticRegression(Regression):
 
     analysis: ClassVar[Analysis | None] = LOGISTIC_REGRESSION
     _builder: ClassVar[str] = "labelled(X, y, bound=..., classes=[first, second])"
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "intercept_",
-        "interval_",
-        "intercept_interval_",
-        "coef_noise_scale_",
-        "intercept_noise_scale_",
-        "shrunken_coef_",
-        "shrunken_intercept_",
-        "classes_",
-        "noise_scale_",
-    )
 
     def __init__(
         self,
@@ -164,14 +149,14 @@ class LogisticRegression(Regression):
         rounds = self._rounds_of(federation, private)
         _, b = weights_of(rounds.bound, intercept=self.fit_intercept)
         if self.purpose == PREDICTION:
-            found = logistic_prediction(rounds, n_iter=self.n_iter, ridge=self.ridge * rounds.bound**2)
+            estimates = logistic_prediction(rounds, n_iter=self.n_iter, ridge=self.ridge * rounds.bound**2)
         else:
             direction = self._intercept_direction(1.0, b, federation.n_features)
-            found = logistic_inference(rounds, Asked(self.confidence, direction))
-        self._set_coefficients(found, 1.0, b)
+            estimates = logistic_inference(rounds, Asked(self.confidence, direction))
+        self._set_coefficients(estimates, 1.0, b)
         self.noise_scale_ = private.releases[-1].scale
         if self.purpose != PREDICTION:
-            self._set_intervals(found, federation, 1.0, b)
+            self._set_intervals(estimates, federation, 1.0, b)
 
     def _fit_one_release(self, federation: Federation, private: Allowance) -> None:
         """Fit by the functional mechanism: one release of the unweighted moment, shrunk and corrected in length."""

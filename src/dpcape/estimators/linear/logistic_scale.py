@@ -56,10 +56,7 @@ def _mean_and_slope(spread: float, share: float) -> tuple[float, float]:
     # The share lies between those of the extreme log-odds.
     centre = math.log(share / (1 - share))
     reach = 9 * spread + 1
-    mean = brentq(lambda m: _expected(m, spread) - share, centre - reach, centre + reach, xtol=1e-11)
+    ends = centre - reach, centre + reach
+    mean = brentq(lambda m: float(_MASSES @ expit(m + spread * _NODES)) - share, *ends, xtol=1e-11)
     ones: FloatArray = expit(mean + spread * _NODES)
     return mean, float(_MASSES @ (ones * (1 - ones)))
-
-
-def _expected(mean: float, spread: float) -> float:
-    return float(_MASSES @ expit(mean + spread * _NODES))

@@ -109,8 +109,7 @@ class PolynomialLoss(FederatedEstimator):
 
     def predictor(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor x.w of new rows, prepared as the sites prepare theirs."""
-        scores: FloatArray = self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
-        return scores
+        return self._checked_rows(X, len(self.coef_) if hasattr(self, "coef_") else 0) @ self.coef_
 
     def _result(self) -> Result:
         values, units, names = self.coef_, self.units_, self._names(len(self.coef_))
@@ -125,8 +124,8 @@ class PolynomialLoss(FederatedEstimator):
         per, slopes = ("original unit", units.slopes(values)) if known else ("prepared unit", values)
         parts = [Estimates(quantity="coefficient", estimand=estimand.format(per), names=names, value=slopes, unit=unit)]
         if known:
-            half = estimand.format("half of the public range")
-            parts.append(Estimates(quantity=PREPARED, estimand=half, names=names, value=values))
+            prepared = estimand.format("half of the public range")
+            parts.append(Estimates(quantity=PREPARED, estimand=prepared, names=names, value=values))
         label, alt = "coefficient", f"Coefficients of {len(values)} features."
         caption = drawn_caption(len(values))
         forest = Forest(values=values, interval=None, names=names, label=label, alt=alt, caption=caption)
@@ -152,12 +151,11 @@ def minimise_in_ball(polynomial: PackedPolynomial, margins: Sequence[float], *, 
     starts = halton(_STARTS, polynomial.width) / math.sqrt(polynomial.width)
     starts = np.concatenate([0.01 * starts, starts])
     best = starts[np.argsort([height(start)[0] for start in starts], kind="stable")[:_CLIMBS]]
-    found = [minimize(height, start, jac=True, method="L-BFGS-B").x for start in best]
-    free = min(found, key=lambda point: height(point)[0])
+    minima = [minimize(height, start, jac=True, method="L-BFGS-B").x for start in best]
+    free = min(minima, key=lambda point: height(point)[0])
     if height(free)[0] >= polynomial.value(np.zeros(polynomial.width)):
         return np.zeros(polynomial.width)
-    result: FloatArray = radius * free / math.sqrt(1 + float(free @ free))
-    return result
+    return radius * free / math.sqrt(1 + float(free @ free))
 
 
 def _margin(w: FloatArray, margins: Sequence[float]) -> tuple[float, FloatArray]:

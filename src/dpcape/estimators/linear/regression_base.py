@@ -26,15 +26,9 @@ if TYPE_CHECKING:
 
 # Share of records that should be within the radius: the others are weighted down.
 _QUANTILE = 0.8
-_INTERVALS = (
-    "interval_",
-    "intercept_interval_",
-    "original_interval_",
-    "coef_noise_scale_",
-    "intercept_noise_scale_",
-)
+INTERVALS = ("interval_", "intercept_interval_", "original_interval_", "coef_noise_scale_", "intercept_noise_scale_")
 RARE = "errors of rare rows, such as those of a level of 1%, are at most about twice as large as others"
-"""What the released spread of residuals is clipped to; with private scaling rows are compared in their own units."""
+"""Assumption behind clipping the released spread of residuals; private scaling, which standardises rows, needs none."""
 WEIGHTED = "a linear model holds for all records: those longer than the bound or radius are weighted down"
 
 
@@ -58,10 +52,10 @@ class Regression(FederatedEstimator):
     effect_bound: float | None = None
     _scaling: Scaling | None = None
     _middle: float = 0.0
-    _half: float = 1.0
+    _half_range: float = 1.0
 
     def __getattr__(self, name: str) -> object:
-        if name in _INTERVALS and self.__dict__.get("purpose") == PREDICTION and "coef_" in self.__dict__:
+        if name in INTERVALS and self.__dict__.get("purpose") == PREDICTION and "coef_" in self.__dict__:
             raise AttributeError(
                 f"{name} must be asked of a model for inference; got purpose='prediction', whose coefficients are "
                 "shrunken. Fit with purpose='inference'."
@@ -84,7 +78,7 @@ class Regression(FederatedEstimator):
         return self.units_.at_zero(self.intercept_, self.coef_)
 
     def _forget_intervals(self) -> None:
-        for name in _INTERVALS:
+        for name in INTERVALS:
             self.__dict__.pop(name, None)
 
     @property
@@ -106,8 +100,7 @@ class Regression(FederatedEstimator):
 
     def _predicted(self, X: ArrayLike) -> FloatArray:
         """Return the linear predictor of new rows, by shrunken coefficients: a model for inference has others too."""
-        predicted: FloatArray = self._prepared(X) @ self.shrunken_coef_.T + self.shrunken_intercept_
-        return predicted
+        return self._prepared(X) @ self.shrunken_coef_.T + self.shrunken_intercept_
 
     def _rounds_of(self, federation: Federation, private: Allowance) -> FederatedRounds:
         """Scale the records if that is asked for, and return what solvers need."""
@@ -134,48 +127,53 @@ class Regression(FederatedEstimator):
             return np.append(b / a, np.zeros(n_features))
         return np.append(b, -self._scaling.centre / self._scaling.units) / a
 
-    def _set_coefficients(self, found: Coefficients, unit: float, b: float) -> None:
+    def _set_coefficients(self, estimates: Coefficients, unit: float, b: float) -> None:
         """Set coefficients and intercept in the units of the response and of the prepared features."""
         first = 1 if b else 0
         self.coef_, self.shrunken_coef_ = (
-            self._in_records_units(unit * values[first:]) for values in (found.values, found.shrunken)
+            self._in_records_units(unit * values[first:]) for values in (estimates.values, estimates.shrunken)
         )
         centre = np.zeros(len(self.coef_)) if self._scaling is None else self._scaling.centre
         self.intercept_, self.shrunken_intercept_ = (
             self._middle + (unit * b * float(values[0]) if b else 0.0) - float(centre @ slopes)
-            for values, slopes in ((found.values, self.coef_), (found.shrunken, self.shrunken_coef_))
+            for values, slopes in ((estimates.values, self.coef_), (estimates.shrunken, self.shrunken_coef_))
         )
 
     def _in_records_units(self, values: FloatArray) -> FloatArray:
         return values if self._scaling is None else self._scaling.coefficients(values)
 
     def _set_intervals(
-        self, found: Coefficients, federation: Federation, unit: float, b: float, *, largest: float = math.inf
+        self, estimates: Coefficients, federation: Federation, unit: float, b: float, *, largest: float = math.inf
     ) -> None:
         """Set intervals, verdicts and assumptions."""
-        assert found.low is not None
-        assert found.high is not None
-        first, p = (1 if b else 0), len(found.values)
-        low, high = (self._in_records_units(unit * ends[first:p]) for ends in (found.low, found.high))
+        assert estimates.low is not None
+        assert estimates.high is not None
+        first, p = (1 if b else 0), len(estimates.values)
+        low, high = (self._in_records_units(unit * ends[first:p]) for ends in (estimates.low, estimates.high))
         self.interval_ = np.stack([low, high])
         middle = np.array([self._middle, self._middle])
         self.intercept_interval_ = middle
         if b:
             # The direction is in units of the mapped response.
-            self.intercept_interval_ = middle + self._half * np.array([found.low[p], found.high[p]])
+            self.intercept_interval_ = middle + self._half_range * np.array([estimates.low[p], estimates.high[p]])
         self.verdicts_ = self._judged(federation, low, high, self._in_records_units(np.full(p - first, unit * largest)))
-        self._state_assumptions(federation, largest)
+        self.assumptions_.append(WEIGHTED)
+        if math.isfinite(largest):
+            self.assumptions_.append(
+                f"the coefficients together are at most {self.effect_bound:g} half ranges of the response per standard "
+                "deviation of the features (effect_bound)"
+            )
         unknown = ~(np.isfinite(low) & np.isfinite(high))
         self.coef_ = np.where(unknown, self.shrunken_coef_, self.coef_)
-        self._set_noise(found, unit, unknown, first)
+        self._set_noise(estimates, unit, unknown, first)
 
-    def _set_noise(self, found: Coefficients, unit: float, unknown: BoolArray, first: int) -> None:
+    def _set_noise(self, estimates: Coefficients, unit: float, unknown: BoolArray, first: int) -> None:
         """Set the standard deviations of the noise in coefficients and intercept; NaN where none is known."""
-        assert found.noise is not None
-        p = len(found.values)
-        of_slopes = np.abs(self._in_records_units(unit * found.noise[first:p]))
+        assert estimates.noise is not None
+        p = len(estimates.values)
+        of_slopes = np.abs(self._in_records_units(unit * estimates.noise[first:p]))
         self.coef_noise_scale_ = np.where(unknown, np.nan, of_slopes)
-        self.intercept_noise_scale_ = self._half * float(found.noise[p]) if first else 0.0
+        self.intercept_noise_scale_ = self._half_range * float(estimates.noise[p]) if first else 0.0
         if not np.isfinite(self.intercept_interval_).all():
             self.intercept_noise_scale_ = math.nan
 
@@ -183,24 +181,14 @@ class Regression(FederatedEstimator):
         """Return the verdict on each coefficient; one that may be anything up to its bound is not determined."""
         names = federation.facts.feature_names or tuple(str(number) for number in range(1, len(low) + 1))
         verdicts = []
-        for name, one, other, bound in zip(names, low, high, np.abs(bounds), strict=True):
+        for name, lower, upper, bound in zip(names, low, high, np.abs(bounds), strict=True):
             # Ends of a search on a grid: within 2% of the bound is at the bound.
-            found = of_coefficients(
-                [f"coefficient of {name}"], np.array([one]), np.array([other]), effect_bound=0.98 * float(bound)
-            )
-            verdicts += found
+            label, most = f"coefficient of {name}", 0.98 * float(bound)
+            verdicts += of_coefficients([label], np.array([lower]), np.array([upper]), effect_bound=most)
         return verdicts
 
-    def _state_assumptions(self, federation: Federation, largest: float) -> None:
-        self.assumptions_.append(WEIGHTED)
-        if math.isfinite(largest):
-            self.assumptions_.append(
-                f"the coefficients together are at most {self.effect_bound:g} half ranges of the response per standard "
-                "deviation of the features (effect_bound)"
-            )
-
     def _predictor(self) -> tuple[str, str]:
-        """Return what a coefficient is a change of, and what an intercept is."""
+        """Return the estimands of coefficients and intercepts."""
         raise NotImplementedError
 
     def _result(self) -> Result:

@@ -28,12 +28,12 @@ LOG_MEAN = (
     f"change of the logarithm of the mean of the response, moved into its public range, {_FIXED}",
     "logarithm of the mean of the response, moved into its public range,",
 )
-"""What coefficients and intercepts are, of linear models and of those of the logarithm of a mean."""
+"""Estimands of coefficients and intercepts, for linear models and for models of the logarithm of a mean."""
 _NOT_ESTIMABLE = "Where an interval is not estimable, the coefficient is the shrunken one that predictions use."
 
 
 def log_odds(label: str, against: str) -> tuple[str, str]:
-    """Return what coefficients and intercepts of models of classes are."""
+    """Return the estimands of coefficients and intercepts of models of classes."""
     odds = f"log-odds of {label} against {against}".replace("{", "{{").replace("}", "}}")
     return f"change of the {odds} {_FIXED}", odds
 
@@ -51,9 +51,9 @@ def regression_result(model: Regression, of_slope: str, of_intercept: str) -> Re
     is_inference = model.purpose != PREDICTION
     slopes, prepared = [], []
     for at, group in enumerate(_groups(model)):
-        found = list(_slopes(model, at, group, of_slope))
-        slopes.append(found[0])
-        prepared += found[1:]
+        parts = list(_slopes(model, at, group, of_slope))
+        slopes.append(parts[0])
+        prepared += parts[1:]
     constants = list(_intercepts(model, of_intercept))
     in_order = [part for pair in zip(slopes, prepared, strict=True) for part in pair] if prepared else slopes
     main = [row for part in (*constants[:: 2 if prepared else 1], *slopes) for row in part.rows()]
@@ -147,13 +147,13 @@ def _intercepts(model: Regression, of_intercept: str) -> Iterator[Estimates]:
         noises = np.ravel(model.intercept_noise_scale_)
     if not model.fit_intercept:
         of_intercept = "given and not estimated, because the model has no intercept: the linear predictor"
-    where = (
+    origin = (
         "numbers are in the middle of their public ranges and no level applies" if known else "prepared columns are 0"
     )
     for at, group in enumerate(groups):
         yield Estimates(
             quantity="intercept",
-            estimand=f"{of_intercept} where all {where}",
+            estimand=f"{of_intercept} where all {origin}",
             parts="middle of the ranges" if known else "",
             groups=group,
             value=values[at],

@@ -14,12 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
-from dpcape.analyses.regression import (
-    AVERAGED,
-    LOGISTIC_UNITS,
-    logistic_unit,
-    residual_unit,
-)
+from dpcape.analyses.regression import AVERAGED, LOGISTIC_UNITS, logistic_unit, residual_unit
 from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.statistic import PublicValue
 from dpcape.estimators.estimator import effective_share
@@ -188,21 +183,21 @@ class Asked:
 
     def free(self, count: int) -> IntArray:
         """Return the places of the coefficients that are not known."""
-        places = np.arange(count)
-        return places if self.fixed is None else places[places != self.fixed[0]]
+        positions = np.arange(count)
+        return positions if self.fixed is None else positions[positions != self.fixed[0]]
 
-    def held(self, coefficients: FloatArray) -> FloatArray:
+    def with_fixed(self, coefficients: FloatArray) -> FloatArray:
         """Return coefficients with the known one at its value."""
-        found = coefficients.copy()
+        fixed_at = coefficients.copy()
         if self.fixed is not None:
-            found[self.fixed[0]] = self.fixed[1]
-        return found
+            fixed_at[self.fixed[0]] = self.fixed[1]
+        return fixed_at
 
-    def placed(self, found: FloatArray, count: int) -> FloatArray:
+    def placed(self, figures: FloatArray, count: int) -> FloatArray:
         """Return figures of what is not known in the order of all coefficients and directions; 0 for what is known."""
         free = self.free(count)
-        every = np.zeros((*found.shape[:-1], count + found.shape[-1] - len(free)))
-        every[..., free], every[..., count:] = found[..., : len(free)], found[..., len(free) :]
+        every = np.zeros((*figures.shape[:-1], count + figures.shape[-1] - len(free)))
+        every[..., free], every[..., count:] = figures[..., : len(free)], figures[..., len(free) :]
         return every
 
     def ends(self, centre: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -225,7 +220,7 @@ def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, lar
     """
     matrix: FloatArray = rounds.mean("weighted_regression_moment")
     equations = NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), rounds.scale, rounds.share)
-    current, free, unit = asked.held(np.zeros(len(matrix) - 1)), asked.free(len(matrix) - 1), 1.0
+    current, free, unit = asked.with_fixed(np.zeros(len(matrix) - 1)), asked.free(len(matrix) - 1), 1.0
     if asked.fixed is not None:
         unit = math.hypot(1.0, asked.fixed[1])
         cross, square = (equations.cross - equations.moment @ current)[free], equations.left_by(current)
@@ -245,11 +240,11 @@ def linear_inference(rounds: Rounds, asked: Asked, *, spread_released: bool, lar
         sets = effect_sets(equations, quantile=quantile, **options)
 
     def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = effect_sets(equations, quantile=quantile, **options)
-        return asked.ends(current, unit * found.low, unit * found.high)
+        at_quantile = effect_sets(equations, quantile=quantile, **options)
+        return asked.ends(current, unit * at_quantile.low, unit * at_quantile.high)
 
-    left = equations.left_by(equations.ridge)
-    square = unit**2 * (min(left, equations.residual) if left > 0 else equations.residual)
+    ridge_residual = equations.left_by(equations.ridge)
+    square = unit**2 * (min(ridge_residual, equations.residual) if ridge_residual > 0 else equations.residual)
     low, high = ends(quantile)
     values, shrunken = current.copy(), current.copy()
     values[free], shrunken[free] = unit * sets.coefficients, unit * _shrunken(rounds, equations)
@@ -289,16 +284,16 @@ def _plausible_constant(rounds: Rounds, moment: FloatArray) -> float:
     return min(max(float(moment[0, 0]), _LEAST_WEIGHT * b * b), b * b)
 
 
-def _released_spread(rounds: Rounds, asked: Asked, equations: NormalEquations, found: FloatArray) -> FloatArray:
+def _released_spread(rounds: Rounds, asked: Asked, equations: NormalEquations, estimate: FloatArray) -> FloatArray:
     """Return by how much the sampling variance of each coefficient may exceed that of independent errors."""
     values, vectors = equations.spectrum
     moved = shifted(values, equations.scale)
     floor = max(equations.scale * math.sqrt(2 * len(values)), 1e-12 * float(np.abs(values).max(initial=0.0)), 1e-300)
     inverse = (vectors / (np.maximum(values, 0.0) + floor if moved is None else np.maximum(moved, floor))) @ vectors.T
     own = inverse / np.sqrt(np.maximum(np.diagonal(inverse), 1e-300))[:, np.newaxis]
-    coefficients = asked.held(np.zeros(rounds.n_coefficients))
+    coefficients = asked.with_fixed(np.zeros(rounds.n_coefficients))
     free, directions = asked.free(len(coefficients)), np.zeros((len(coefficients), len(coefficients)))
-    coefficients[free], directions[np.ix_(free, free)] = found, own
+    coefficients[free], directions[np.ix_(free, free)] = estimate, own
     unit = 1.0 if asked.fixed is None else math.hypot(1.0, asked.fixed[1])
     square = max(unit**2 * equations.residual, 1e-12)
     spread: FloatArray = rounds.mean("residual_spread", coefficients=coefficients, directions=directions, square=square)
@@ -365,7 +360,7 @@ def _descended(
     values, vectors = np.linalg.eigh(moment)
     floor = max(scale * math.sqrt(len(values) / 2), 1e-9 * float(np.abs(values).max(initial=0.0)), 1e-150)
     root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
-    current, kept = start, []
+    current, late = start, []
     for number in range(n_iter):
         gradient: FloatArray = rounds.mean("residual_gradient", coefficients=current, preconditioner=root / unit)
         penalty = ridge * current
@@ -373,9 +368,9 @@ def _descended(
         if number == 0:
             unit = later_unit(rounds.scale * math.sqrt(len(current) / averaged))
         if number >= n_iter - averaged:
-            kept.append(current)
-    found = np.mean(kept, axis=0) if kept else start
-    return Coefficients(found, found)
+            late.append(current)
+    average = np.mean(late, axis=0) if late else start
+    return Coefficients(average, average)
 
 
 def logistic_prediction(rounds: Rounds, *, n_iter: int, ridge: float) -> Coefficients:

@@ -22,7 +22,7 @@ from dpcape.statistics.regression_rounds import regressor_bound
 _ONE_SIDED = 1.645
 # Largest change of log-odds that one round may make, in the mean over records.
 _LONGEST_CHANGE = 4.0
-# The sampling variance of scores is that of the model, and a little more for what one step leaves out.
+# Inflation of the model's sampling variance of scores, for what one Newton step leaves out.
 _SCORE_SPREAD = 1.1
 # Inflation factor for the estimated overdispersion.
 _HIDDEN_EXCESS = 1.5
@@ -32,7 +32,7 @@ _MOST_DISPERSION = 1.15
 _LEAST_UNCUT = 0.5
 # How far the interval of a log-odds ratio is extended for the curvature that one step leaves out.
 _OTHER_CURVATURE, _MOST_CURVATURE = 0.1, 5.0
-# Log-odds of the records that bend the curvature change by this many times their root mean square, or less.
+# Upper bound on the change in log-odds of the records that determine the curvature, in root mean squares of it.
 _TYPICAL = 2.0
 
 
@@ -125,12 +125,13 @@ def count_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
         # The derivative of the mean score is sqrt(level) times the curvature.
         return ScoreRound(equations, unit / math.sqrt(level), _SCORE_SPREAD * spread, moment, weight=level)
 
-    found = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
-    # Counts that vary more are skewed: their clipped residuals say less than their means, and not equally at all rates.
+    estimates = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
+    # Overdispersed counts are skewed: their clipped residuals underestimate their means, by different amounts at
+    # different rates.
     b = weights_of(rounds.bound, intercept=True)[1]
-    shift = slope_shift(ratio, level, math.sqrt(_predictor_spread(found.values, moment, b)))
-    found = _with_shift(found, shift, asked, curvature, rounds.scale, b)
-    return _with_constant(found, (0.0, 0.0, count_shift(ratio, level)), b)
+    shift = slope_shift(ratio, level, math.sqrt(_predictor_spread(estimates.values, moment, b)))
+    estimates = _with_shift(estimates, shift, asked, curvature, rounds.scale, b)
+    return _with_constant(estimates, (0.0, 0.0, count_shift(ratio, level)), b)
 
 
 def ratio_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficients:
@@ -167,19 +168,19 @@ def ratio_inference(rounds: Rounds, asked: Asked, *, most: float) -> Coefficient
             caution=min(1.0, seen.uncut / _LEAST_UNCUT),
         )
 
-    found = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
-    own, least, largest = (gamma_shift(square) for square in seen.squares(found.typical))
-    return _with_constant(found, (own, least, largest), weights_of(rounds.bound, intercept=True)[1])
+    estimates = _by_scores(rounds, ask, start, len(RATE_SHARES), asked)
+    own, least, largest = (gamma_shift(square) for square in seen.squares(estimates.typical))
+    return _with_constant(estimates, (own, least, largest), weights_of(rounds.bound, intercept=True)[1])
 
 
-def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: float) -> Coefficients:
+def _with_constant(estimates: Coefficients, shifts: tuple[float, float, float], b: float) -> Coefficients:
     """Return coefficients whose constant is moved by the first shift, and its interval by the others."""
     own, least, most = shifts
-    values, shrunken = found.values.copy(), found.shrunken.copy()
+    values, shrunken = estimates.values.copy(), estimates.shrunken.copy()
     values[0], shrunken[0] = values[0] + own / b, shrunken[0] + own / b
-    if found.ends is None:
-        return replace(found, values=values, shrunken=shrunken)
-    inner, p = found.ends, len(values)
+    if estimates.ends is None:
+        return replace(estimates, values=values, shrunken=shrunken)
+    inner, p = estimates.ends, len(values)
 
     def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = (each.copy() for each in inner(quantile))
@@ -188,18 +189,18 @@ def _with_constant(found: Coefficients, shifts: tuple[float, float, float], b: f
             end[..., p:] += shift
         return low, high
 
-    assert found.quantile is not None
-    low, high = ends(found.quantile)
-    noise = found.noise
+    assert estimates.quantile is not None
+    low, high = ends(estimates.quantile)
+    noise = estimates.noise
     if noise is not None and own:
         # The shift follows from a released spread, whose noise is not linear in it.
         noise = noise.copy()
         noise[[0, *range(p, len(noise))]] = math.nan
-    return replace(found, values=values, shrunken=shrunken, low=low, high=high, ends=ends, noise=noise)
+    return replace(estimates, values=values, shrunken=shrunken, low=low, high=high, ends=ends, noise=noise)
 
 
 def _with_shift(
-    found: Coefficients, shift: SlopeShift, asked: Asked, curvature: FloatArray, scale: float, b: float
+    estimates: Coefficients, shift: SlopeShift, asked: Asked, curvature: FloatArray, scale: float, b: float
 ) -> Coefficients:
     """Return coefficients with intervals that allow for a shift of the linear predictor that depends on it.
 
@@ -209,30 +210,30 @@ def _with_shift(
     moves a coefficient by at most its root mean square times the standard deviation that the coefficient would have
     with errors of unit size: Cauchy and Schwarz. The same holds for constants at other places.
     """
-    if found.ends is None:
-        return found
-    inner, p = found.ends, len(found.values)
+    if estimates.ends is None:
+        return estimates
+    inner, p = estimates.ends, len(estimates.values)
     free, weight = asked.free(p), max(float(curvature[0, 0]), 1e-12)
     lengths, vectors = np.linalg.eigh(curvature[np.ix_(free, free)])
     # A direction that noise hides has no interval.
     inverse = (vectors / np.maximum(lengths, max(scale * math.sqrt(2 * len(free)), 1e-12))) @ vectors.T
     rows = np.eye(len(free)) if asked.direction is None else np.vstack([np.eye(len(free)), asked.direction[..., free]])
     more = shift.rest / b * np.sqrt(weight * np.einsum("ij,jk,ik->i", rows, inverse, rows))
-    gone = rows[:, 0] * -float(curvature[0] @ found.values) / weight
+    gone = rows[:, 0] * -float(curvature[0] @ estimates.values) / weight
     if asked.fixed is not None:
-        place, known = asked.fixed
-        gone = gone + known * (rows @ inverse @ curvature[free, place])
-    places = np.append(free, p + np.arange(len(rows) - len(free)))
+        position, known = asked.fixed
+        gone = gone + known * (rows @ inverse @ curvature[free, position])
+    positions = np.append(free, p + np.arange(len(rows) - len(free)))
 
     def ends(quantile: float | FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = (each.copy() for each in inner(quantile))
         for end, sign in ((low, -1), (high, 1)):
-            end[..., places] += sign * (shift.part * np.abs(end[..., places] + gone) + more)
+            end[..., positions] += sign * (shift.part * np.abs(end[..., positions] + gone) + more)
         return low, high
 
-    assert found.quantile is not None
-    low, high = ends(found.quantile)
-    return replace(found, low=low, high=high, ends=ends)
+    assert estimates.quantile is not None
+    low, high = ends(estimates.quantile)
+    return replace(estimates, low=low, high=high, ends=ends)
 
 
 def class_inference(rounds: Rounds, asked: Asked, *, n_classes: int) -> Coefficients:
@@ -285,12 +286,12 @@ def _dispersion(square: float, curvature: FloatArray, scale: float) -> tuple[flo
     The first is infinite if they vary more than the model allows, whatever the noise is. Clipping hides a part of the
     overdispersion, so the estimated excess is inflated.
     """
-    whole, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
+    trace, noise = float(np.trace(curvature)), _ONE_SIDED * scale * math.sqrt(len(curvature))
     own = _ONE_SIDED * scale * LARGEST_RESIDUAL**2
-    ratio = (square + own) / (whole - noise) if whole > noise else math.inf
-    if whole + noise > 0 and (square - own) / (whole + noise) > _MOST_DISPERSION:
+    ratio = (square + own) / (trace - noise) if trace > noise else math.inf
+    if trace + noise > 0 and (square - own) / (trace + noise) > _MOST_DISPERSION:
         return math.inf, ratio
-    if whole <= noise:
+    if trace <= noise:
         return LARGEST_RESIDUAL**2, ratio
     return 1 + _HIDDEN_EXCESS * max(ratio - 1, 0.0), ratio
 
@@ -299,7 +300,7 @@ def _by_scores(
     rounds: Rounds, ask: Callable[[FloatArray], ScoreRound], start: FloatArray, n_rounds: int, asked: Asked
 ) -> Coefficients:
     """Take Newton steps, and return the coefficients of the last one with confidence sets."""
-    current, free = asked.held(start), asked.free(len(start))
+    current, free = asked.with_fixed(start), asked.free(len(start))
     for _ in range(n_rounds - 1):
         step = ask(current).narrowed(asked, current)
         current = current.copy()
@@ -322,8 +323,8 @@ def _by_scores(
         if not fits:
             unknown = np.full((*np.shape(quantile), len(wider)), math.inf)
             return asked.ends(current, -unknown, unknown)
-        found = effect_sets(equations, quantile=quantile, spread=step.spread, direction=direction)
-        low, high = step.unit * found.low, step.unit * found.high
+        at_quantile = effect_sets(equations, quantile=quantile, spread=step.spread, direction=direction)
+        low, high = step.unit * at_quantile.low, step.unit * at_quantile.high
         low, high = np.minimum(low * step.slack, low / step.slack), np.maximum(high * step.slack, high / step.slack)
         return asked.ends(current, low - wider, high + wider)
 
@@ -354,8 +355,8 @@ def _missed(change: FloatArray) -> FloatArray:
     Along the way the curvature falls by a factor of at most exp(-change) (self-concordance: F. Bach, Electronic Journal
     of Statistics 4, 2010), so its inverse is on average at most (exp(change) - 1) / change times that of the step.
     """
-    kept: FloatArray = np.maximum(change, 1e-9)
-    return np.expm1(kept) / kept - 1
+    positive: FloatArray = np.maximum(change, 1e-9)
+    return np.expm1(positive) / positive - 1
 
 
 def _typical_change(rounds: Rounds, step: ScoreRound, change: FloatArray) -> float:
@@ -379,10 +380,10 @@ def _weight_along(step: ScoreRound, change: FloatArray) -> float:
 
     If the first class is rare, the log-odds of all others change together, and few records have a weight there.
     """
-    places = np.array(step.constants)
-    inner = step.equations.moment[np.ix_(places, places)]
+    constants = np.array(step.constants)
+    inner = step.equations.moment[np.ix_(constants, constants)]
     least = float(np.diagonal(inner).min())
-    if len(places) == 1 or not change.any():
+    if len(constants) == 1 or not change.any():
         return least
-    along = np.linalg.svd(change.reshape(len(places), -1))[0][:, 0]
+    along = np.linalg.svd(change.reshape(len(constants), -1))[0][:, 0]
     return min(least, float(along @ inner @ along))

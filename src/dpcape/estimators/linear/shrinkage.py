@@ -97,12 +97,12 @@ def shrunken_solution(
     curvature = np.maximum(cleaned, scale * math.sqrt(values.size))
     keep = curvature > _RANK_TOLERANCE * max(float(curvature.max(initial=0.0)), 1e-300)
     curvature = np.where(keep, curvature, 1.0)
-    kept, hidden = np.ones_like(values), np.zeros_like(values)
+    shrinkage, hidden = np.ones_like(values), np.zeros_like(values)
     if cross_scale > 0:
         best, _ = _prior_variance(heights, curvature, cross_scale)
-        kept = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
+        shrinkage = 1 - cross_scale**2 / (best * curvature**2 + cross_scale**2)
         hidden = _hidden_variance(heights, cleaned, scale=scale, cross_scale=cross_scale)
-    gains = kept * keep / (curvature + ridge)
+    gains = shrinkage * keep / (curvature + ridge)
     return Solution(
         coefficients=vectors @ (gains * heights),
         noise_covariance=(vectors * hidden) @ vectors.T,
@@ -121,8 +121,7 @@ def _hidden_variance(heights: FloatArray, cleaned: FloatArray, *, scale: float, 
     # Noise on the moment acts through the coefficients, whose squared norm is about D times their variance.
     noise = cross_scale**2 + 0.5 * scale**2 * cleaned.size * likely
     _, likely = _prior_variance(heights, curvature, math.sqrt(noise))
-    hidden: FloatArray = likely * noise / (likely * curvature**2 + noise)
-    return hidden
+    return likely * noise / (likely * curvature**2 + noise)
 
 
 def _prior_variance(heights: FloatArray, curvature: FloatArray, cross_scale: float) -> tuple[float, float]:

@@ -27,15 +27,15 @@ _NOT_ACCURACY = "accuracy must be measured on other rows"
 # shorter: what noise moves the weights by grows with step times rounds over records times mu.
 _USUAL_SIGNAL, _USUAL_ROUNDS, _POWER = 13_000.0, 60, 2 / 3
 WEIGHT = "weight of the trained network; a weight by itself estimates nothing, only predictions have a meaning"
-"""What the weights of networks are."""
+"""Estimand of a network's weights."""
 
 
-def public_step(usual: float, *, clip: float, n_rounds: int, noise_scale: float) -> float:
+def public_step(default: float, *, clip: float, n_rounds: int, noise_scale: float) -> float:
     """Return the factor of a gradient in a step, by a rule on public numbers.
 
     Parameters
     ----------
-    usual : float
+    default : float
         Step for clip 1, 60 rounds and 13,000 for records times mu, or more.
     clip : float
         Largest norm of a record's gradient.
@@ -45,11 +45,11 @@ def public_step(usual: float, *, clip: float, n_rounds: int, noise_scale: float)
         Standard deviation of the noise on an entry of a released mean gradient; 0 for none.
     """
     if noise_scale == 0:
-        return usual / clip
+        return default / clip
     # Records times mu, pooled: the noise of one of n rounds has scale 2 clip sqrt(n) / (records mu).
     signal = 2 * clip * math.sqrt(n_rounds) / noise_scale
     shortened = _USUAL_ROUNDS / n_rounds * math.pow(signal / _USUAL_SIGNAL, _POWER)
-    return usual / clip * min(1.0, shortened)
+    return default / clip * min(1.0, shortened)
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def descended(
         Share of the earlier gradients in the running average.
     """
     weights, average, total = start, np.zeros_like(start), np.zeros_like(start)
-    kept, n_kept, n_rounds = np.zeros_like(start), 0, private.left
-    first_kept = n_rounds - math.ceil(_AVERAGED * n_rounds)
+    late_sum, n_averaged, n_rounds = np.zeros_like(start), 0, private.left
+    first_averaged = n_rounds - math.ceil(_AVERAGED * n_rounds)
     lengths = []
     for number in range(n_rounds):
         released = private.mean(gradient(weights))
@@ -116,9 +116,9 @@ def descended(
         factor = step(private.releases[-1].scale)
         weights = np.clip(weights - factor * average, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         # Averaging the later iterates removes much of their noise (Polyak and Juditsky 1992).
-        if number >= first_kept:
-            kept, n_kept = kept + weights, n_kept + 1
-    return Descent(kept / n_kept, lengths)
+        if number >= first_averaged:
+            late_sum, n_averaged = late_sum + weights, n_averaged + 1
+    return Descent(late_sum / n_averaged, lengths)
 
 
 def gradient_of_noise(n_weights: int, n_rounds: int, *, scale: float, sampling: float) -> dict[int, float]:

@@ -165,17 +165,14 @@ class NetworkClassifier(FederatedEstimator):
             step=self._step,
             momentum=self._momentum,
         )
-        self._keep_layers(layers_of(descent.weights, self._widths(federation)))
+        *hidden, self.output_ = layers_of(descent.weights, self._widths(federation))
+        # One array per attribute, so that a model file holds plain arrays whatever the number of layers.
+        self.hidden_ = hidden[0] if hidden else np.zeros((0, self.output_.shape[1]))
+        self.inner_ = np.concatenate([np.zeros(0), *(layer.ravel() for layer in hidden[1:])])
         self.input_scale_ = scale
         self.classes_ = classes_of(federation.facts)
         self.noise_scale_ = private.releases[-1].scale
         self.verdicts_ = descent.verdicts(federation, private, clip=float(self.clip))
-
-    def _keep_layers(self, layers: list[FloatArray]) -> None:
-        *hidden, self.output_ = layers
-        # One array per attribute, so that a model file holds plain arrays whatever the number of layers.
-        self.hidden_ = hidden[0] if hidden else np.zeros((0, self.output_.shape[1]))
-        self.inner_ = np.concatenate([np.zeros(0), *(layer.ravel() for layer in hidden[1:])])
 
     @property
     def layers_(self) -> list[FloatArray]:
@@ -188,8 +185,8 @@ class NetworkClassifier(FederatedEstimator):
         if self.learning_rate is not None:
             return float(self.learning_rate)
         linear = _LINEAR_STEP if self.features is None else _STEP_OF_FEATURES
-        usual = _STEP if self.n_hidden else linear
-        return public_step(usual, clip=float(self.clip), n_rounds=self.n_iter, noise_scale=noise_scale)
+        default = _STEP if self.n_hidden else linear
+        return public_step(default, clip=float(self.clip), n_rounds=self.n_iter, noise_scale=noise_scale)
 
     @property
     def _momentum(self) -> float:
@@ -241,15 +238,13 @@ class NetworkClassifier(FederatedEstimator):
         active = rows * self.input_scale_
         for layer in hidden:
             active = np.maximum(active @ layer[:, :-1].T + layer[:, -1], 0.0)
-        outputs: FloatArray = active @ output[:, :-1].T + output[:, -1]
-        return outputs
+        return active @ output[:, :-1].T + output[:, -1]
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
         outputs = self.decision_function(X)
         if outputs.shape[1] > 1:
-            probabilities: FloatArray = softmax(outputs, axis=1)
-            return probabilities
+            return softmax(outputs, axis=1)
         second = expit(outputs[:, 0])
         return np.stack([1 - second, second], axis=1)
 

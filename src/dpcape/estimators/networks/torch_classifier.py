@@ -151,8 +151,7 @@ class TorchClassifier(FederatedEstimator):
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the probabilities of the classes, one row per record."""
-        probabilities: FloatArray = softmax(self.decision_function(X), axis=1)
-        return probabilities
+        return softmax(self.decision_function(X), axis=1)
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Return the most probable class of each row."""
@@ -169,12 +168,8 @@ class TorchClassifier(FederatedEstimator):
         require_fitted(self)
         registered = module_of(self.module)
         if not isinstance(registered, TorchModule):
-            raise InvalidParameter(
-                f"The module {self.module!r}",
-                "be a PyTorch module",
-                type(registered).__name__,
-                "Register it with known_module.",
-            )
+            subject, got = f"The module {self.module!r}", type(registered).__name__
+            raise InvalidParameter(subject, "be a PyTorch module", got, "Register it with known_module.")
         return registered.module(self.weights_, self.n_features_in_, len(self.classes_))
 
     def _result(self) -> Result:

@@ -121,17 +121,6 @@ class Harmonise(OfSites):
     """
 
     analysis: ClassVar[Analysis | None] = HARMONISE
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "location_",
-        "scale_",
-        "centre_",
-        "sites_",
-        "columns_",
-        "sizes_",
-        "kept_",
-        "between_",
-        "left_",
-    )
     location_: FloatArray
     scale_: FloatArray
     centre_: FloatArray
@@ -160,20 +149,20 @@ class Harmonise(OfSites):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
         chosen, site = harmonised_columns(facts, self.site, self.columns)
-        places = np.array(chosen, dtype=np.int64)
-        whole = SiteMoments(facts, places, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
-        sums, noise = self._sums(whole, private)
+        positions = np.array(chosen, dtype=np.int64)
+        all_sites = SiteMoments(facts, positions, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
+        sums, noise = self._sums(all_sites, private)
         centre, sd = pooled_columns(sums, noise=noise)
         levels = facts.columns[site].levels
         following = noise * math.sqrt(FIRST_SHARE / (1 - FIRST_SHARE))
         length = length_of_rows(len(chosen), max(float(sums.counts[0]), 1.0) / len(levels), following)
-        sums, noise = self._sums(SiteMoments(facts, places, site, centre, sd * length), private)
+        sums, noise = self._sums(SiteMoments(facts, positions, site, centre, sd * length), private)
         effects = site_effects(sums, length=length, noise=noise, scale=self.scale)
         columns = [facts.columns[at] for at in chosen]
-        half = np.array([(column.high - column.low) / 2 for column in columns])
+        half_range = np.array([(column.high - column.low) / 2 for column in columns])
         middle = np.array([(column.high + column.low) / 2 for column in columns])
-        self.centre_ = middle + half * centre
-        self.location_ = effects.location * sd * half
+        self.centre_ = middle + half_range * centre
+        self.location_ = effects.location * sd * half_range
         self.sites_ = np.array(levels, dtype=np.str_)
         self.columns_ = np.array([column.name for column in columns], dtype=np.str_)
         self._keep(effects)
@@ -200,24 +189,24 @@ class Harmonise(OfSites):
             Raw columns by name, the column of sites among them; a pandas table is one.
         """
         require_fitted(self)
-        found = {str(name): np.asarray(data[name]) for name in data}
+        columns = {str(name): np.asarray(data[name]) for name in data}
         wanted = [self.site, *(str(name) for name in self.columns_)]
-        missing = [name for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in columns]
         if missing:
             raise InvalidParameter(
                 "data", f"have the columns of the fit; {', '.join(missing)} is missing", remedy="Add what is missing."
             )
-        codes = _places_of(found[self.site], self.sites_)
+        codes = _positions_of(columns[self.site], self.sites_)
         # One row per site, and a last one, selected by index -1, that leaves records unchanged.
         slopes = np.vstack([1 / self.scale_, np.ones(len(self.columns_))])
         offsets = np.vstack(
             [self.centre_ - (self.centre_ + self.location_) / self.scale_, np.zeros(len(self.columns_))]
         )
         for at, name in enumerate(self.columns_):
-            values = np.asarray(found[str(name)], dtype=np.float64) * slopes[:, at].take(codes)
+            values = np.asarray(columns[str(name)], dtype=np.float64) * slopes[:, at].take(codes)
             values += offsets[:, at].take(codes)
-            found[str(name)] = values
-        return found
+            columns[str(name)] = values
+        return columns
 
     def _result(self) -> Result:
         before, after = (100 * share / (1 + share) for share in (self.between_, self.left_))
@@ -283,16 +272,16 @@ class Harmonise(OfSites):
         return draw(self._offsets(), ax)
 
 
-def _places_of(entries: AnyArray, names: AnyArray) -> IntArray:
+def _positions_of(entries: AnyArray, names: AnyArray) -> IntArray:
     """Return the position of every entry among the names, -1 for one that is not among them; one number if all agree.
 
     Entries are compared as text, each different one once.
     """
-    known = {str(name): at for at, name in enumerate(names)}
+    position_of_name = {str(name): at for at, name in enumerate(names)}
     if entries.dtype.kind in "biuf" and len(entries) and (entries == entries[0]).all():
         entries = entries[:1]
-    listed = entries.tolist()
-    places = {entry: known.get(str(entry), -1) for entry in set(listed)}
-    if len(places) == 1:
-        return np.array([*places.values()], dtype=np.intp)
-    return np.fromiter(map(places.__getitem__, listed), dtype=np.intp, count=len(listed))
+    labels = entries.tolist()
+    positions = {entry: position_of_name.get(str(entry), -1) for entry in set(labels)}
+    if len(positions) == 1:
+        return np.array([*positions.values()], dtype=np.intp)
+    return np.fromiter(map(positions.__getitem__, labels), dtype=np.intp, count=len(labels))

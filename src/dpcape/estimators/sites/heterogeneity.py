@@ -141,24 +141,6 @@ class Heterogeneity(OfSites):
     """
 
     analysis: ClassVar[Analysis | None] = HETEROGENEITY
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "mean_",
-        "interval_",
-        "pooled_",
-        "pooled_interval_",
-        "prediction_interval_",
-        "tau_",
-        "tau_interval_",
-        "i2_",
-        "i2_interval_",
-        "site_means_",
-        "site_interval_",
-        "pooled_noise_scale_",
-        "site_noise_scale_",
-        "sizes_",
-        "sites_",
-        "columns_",
-    )
     mean_: FloatArray
     interval_: FloatArray
     pooled_: FloatArray
@@ -194,29 +176,31 @@ class Heterogeneity(OfSites):
     def _fit(self, federation: Federation, private: Allowance) -> None:
         facts = federation.facts
         chosen, site = harmonised_columns(facts, self.site, self.columns)
-        places, root = np.array(chosen, dtype=np.int64), math.sqrt(len(chosen))
-        whole = SiteMoments(facts, places, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
-        sums, noise = self._sums(whole, private)
+        positions, root = np.array(chosen, dtype=np.int64), math.sqrt(len(chosen))
+        all_sites = SiteMoments(facts, positions, NO_SITE, np.zeros(len(chosen)), first_scale(len(chosen)))
+        sums, noise = self._sums(all_sites, private)
         centre, sd = pooled_columns(sums, noise=noise)
-        # Nothing is shortened within the range, or within six standard deviations and more.
+        # Rows are not clipped within the public range, nor within six standard deviations of the mean.
         far = reach_of_rows(float(sums.counts[0]) / len(facts.columns[site].levels), noise * root)
         scale = np.minimum(far * sd, 1 + np.abs(centre)) * root * (1 + 2.0**-30)
         columns = [facts.columns[at] for at in chosen]
-        half = np.array([(column.high - column.low) / 2 for column in columns])
+        half_range = np.array([(column.high - column.low) / 2 for column in columns])
         middle = np.array([(column.high + column.low) / 2 for column in columns])
         count = max(float(sums.counts[0]), 1.0)
         spread = np.sqrt((noise * root / count) ** 2 * (1 + 2 * centre**2) + sd**2 / count)
         reach = normal_quantile(self.confidence)
-        self.pooled_ = middle + half * centre
-        self.pooled_interval_ = np.array([self.pooled_ - half * reach * spread, self.pooled_ + half * reach * spread])
+        self.pooled_ = middle + half_range * centre
+        self.pooled_interval_ = np.array(
+            [self.pooled_ - half_range * reach * spread, self.pooled_ + half_range * reach * spread]
+        )
         hidden = math.nan if count < _CLEAR * noise / WEIGHT else 1.0
-        self.pooled_noise_scale_ = hidden * half * noise / count * np.hypot(root, centre / WEIGHT)
-        by_site, noise = self._sums(SiteMoments(facts, places, site, centre, scale), private)
+        self.pooled_noise_scale_ = hidden * half_range * noise / count * np.hypot(root, centre / WEIGHT)
+        by_site, noise = self._sums(SiteMoments(facts, positions, site, centre, scale), private)
         values = site_values(by_site, noise=noise, longest=float(np.linalg.norm((1 + np.abs(centre)) / scale)))
         self.sites_ = np.array(facts.columns[site].levels, dtype=np.str_)
         self.columns_ = np.array([column.name for column in columns], dtype=np.str_)
         self.sizes_ = values.sizes
-        unit = half * scale
+        unit = half_range * scale
         self.site_means_ = self.pooled_ + unit * values.means
         self.site_noise_scale_ = np.where(values.is_there[:, np.newaxis], unit * np.sqrt(values.noise), np.nan)
         error = reach * unit * np.sqrt(values.sampling + values.noise)
@@ -225,26 +209,26 @@ class Heterogeneity(OfSites):
         # others.
         unknown = np.isnan(ends) | values.is_cut[:, np.newaxis]
         self.site_interval_ = np.where(unknown, np.array([-math.inf, math.inf])[:, np.newaxis, np.newaxis], ends)
-        found = [self._of_column(values, at) for at in range(len(columns))]
+        effects = [self._of_column(values, at) for at in range(len(columns))]
         self._warn_of_far_sites(values)
-        self.mean_ = self.pooled_ + unit * [entry.mean for entry in found]
-        self.interval_ = self.pooled_ + unit * np.array([entry.interval for entry in found]).T
-        self.prediction_interval_ = self.pooled_ + unit * np.array([entry.prediction for entry in found]).T
-        self.tau_ = unit * np.sqrt([entry.tau2 for entry in found])
-        self.tau_interval_ = unit * np.sqrt(np.array([entry.tau2_interval for entry in found]).T)
-        self.i2_ = np.array([entry.i2 for entry in found])
-        self.i2_interval_ = np.array([entry.i2_interval for entry in found]).T
+        self.mean_ = self.pooled_ + unit * [entry.mean for entry in effects]
+        self.interval_ = self.pooled_ + unit * np.array([entry.interval for entry in effects]).T
+        self.prediction_interval_ = self.pooled_ + unit * np.array([entry.prediction for entry in effects]).T
+        self.tau_ = unit * np.sqrt([entry.tau2 for entry in effects])
+        self.tau_interval_ = unit * np.sqrt(np.array([entry.tau2_interval for entry in effects]).T)
+        self.i2_ = np.array([entry.i2 for entry in effects])
+        self.i2_interval_ = np.array([entry.i2_interval for entry in effects]).T
         self.verdicts_ = of_between_sites(
-            [column.name for column in columns], self.tau_interval_[0], self.tau_interval_[1], half
+            [column.name for column in columns], self.tau_interval_[0], self.tau_interval_[1], half_range
         )
 
     def _of_column(self, values: SiteValues, at: int) -> RandomEffects:
         """Return random effects of one column; if rows of a site were shortened, sites differ at least as released."""
         there = values.is_there
-        found = random_effects(
+        effects = random_effects(
             values.means[there, at], values.sampling[there, at], values.noise[there, at], self.confidence
         )
-        return found.at_least() if values.is_cut.any() else found
+        return effects.at_least() if values.is_cut.any() else effects
 
     def _warn_of_far_sites(self, values: SiteValues) -> None:
         if values.is_cut.any():

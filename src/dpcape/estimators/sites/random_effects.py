@@ -16,8 +16,8 @@ from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 # many records.
 _CLEAR, _FEWEST = 5.0, 5.0
 _FARTHEST = 1e12
-# Rows are shortened only where a value is so many standard deviations from the mean, or farther: as far as noise of a
-# mean stays below so much of what sampling does to it.
+# Rows are clipped at this many standard deviations from the mean, or farther out as long as the noise of a mean stays
+# below this share of its sampling error.
 _FAR, _SMALL = 6.0, 0.3
 # Values more standard deviations than this from a normal mean hardly move it.
 _TAIL = 2.5
@@ -90,8 +90,8 @@ def _reaches_the_end(means: FloatArray, squares: FloatArray, noise: FloatArray) 
     spread = squares.sum(axis=1) - 2 * math.sqrt(n_columns) * noise / WEIGHT - lengths
     # Means were divided by a noisy count.
     error = noise * np.sqrt(1 + lengths / WEIGHT**2)
-    found: BoolArray = np.sqrt(lengths) + 3 * error + _TAIL * np.sqrt(np.maximum(spread, 0.0)) > 1
-    return found
+    reaches: BoolArray = np.sqrt(lengths) + 3 * error + _TAIL * np.sqrt(np.maximum(spread, 0.0)) > 1
+    return reaches
 
 
 def reach_of_rows(records_per_site: float, noise: float) -> float:
@@ -167,18 +167,18 @@ def random_effects(means: FloatArray, sampling: FloatArray, noise: FloatArray, c
         return _NOTHING
     mean, spread = float(means.mean()), float(means.std(ddof=1))
     reach = float(t.ppf((1 + confidence) / 2, n_sites - 1))
-    half = reach * spread / math.sqrt(n_sites)
+    half_width = reach * spread / math.sqrt(n_sites)
     further = reach * spread * math.sqrt(1 + 1 / n_sites)
     tau2, low, high = _between(means, sampling + noise, confidence)
     weights = 1 / sampling
-    usual = (n_sites - 1) * float(weights.sum()) / float(weights.sum() ** 2 - (weights**2).sum())
+    typical_variance = (n_sites - 1) * float(weights.sum()) / float(weights.sum() ** 2 - (weights**2).sum())
     return RandomEffects(
         mean,
-        (mean - half, mean + half),
+        (mean - half_width, mean + half_width),
         tau2,
         (low, high),
-        tau2 / (tau2 + usual),
-        (low / (low + usual), high / (high + usual)),
+        tau2 / (tau2 + typical_variance),
+        (low / (low + typical_variance), high / (high + typical_variance)),
         (mean - further, mean + further),
     )
 
@@ -195,9 +195,9 @@ def _between(means: FloatArray, variances: FloatArray, confidence: float) -> tup
     low = solved(float(chi2.ppf((1 + confidence) / 2, freedom)))
     least = float(chi2.ppf((1 - confidence) / 2, freedom))
     # Where sites are more alike than chance would make them, use the upper end that holds when Q is as expected.
-    usual = float(np.mean(variances)) * (freedom / least - 1)
+    expected_end = float(np.mean(variances)) * (freedom / least - 1)
     high = solved(least)
-    return solved(float(freedom)), low, high if high > 0 else usual
+    return solved(float(freedom)), low, high if high > 0 else expected_end
 
 
 def _generalised_q(means: FloatArray, variances: FloatArray, tau2: float) -> float:

@@ -11,13 +11,13 @@ from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.statistics.site_moments import WEIGHT, SiteMeans
 
 _LEAST_SD = 0.01
-# What is left is estimated as if sites differed alike in all directions, and no row had been shortened. Neither holds:
-# on real connectivity the estimate was exceeded by up to 1.6 times.
+# The remaining difference is estimated as if sites differed equally in all directions and no row had been clipped.
+# Neither holds: on real connectivity data the estimate was exceeded by up to 1.6 times.
 _CAUTION = 2.0
 # Noise of a site's mean, in standard deviations of a column, up to which rows are shortened less.
 _QUIET = 0.05
-# Variance of a column, in units of what it is taken to be and relative to the median, below which noise is too large
-# for its differences; and the noise of that variance up to which it is judged.
+# A column is hidden by noise if its variance, relative to the median of all columns, is below the first number; this is
+# judged only if the noise of that variance is below the second.
 _TOO_LITTLE, _JUDGED = 0.25, 0.2
 # Plausible range of the ratio of standard deviations.
 _NARROWEST, _WIDEST = 0.5, 2.0
@@ -89,8 +89,8 @@ def pooled_columns(sums: SiteMeans, *, noise: float) -> tuple[FloatArray, FloatA
     errors = np.hypot(of_square, 2 * np.abs(centre) * of_mean)
     middle = max(float(np.median(variances)), float(errors.mean()) / unit, _LEAST_SD**2)
     spread = max(float(np.mean((variances - middle) ** 2)), 1e-300)
-    kept = np.clip(1 - errors**2 / spread, 0.0, 1.0)
-    shrunk = np.maximum(middle + kept * (variances - middle), middle / 4)
+    shrinkage = np.clip(1 - errors**2 / spread, 0.0, 1.0)
+    shrunk = np.maximum(middle + shrinkage * (variances - middle), middle / 4)
     return centre, np.sqrt(shrunk)
 
 
@@ -130,7 +130,7 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     kept = is_there * before / np.maximum(before + errors, 1e-300)
     ratio = np.ones_like(location)
     if risk >= before:
-        # More noise would be added than differences taken away: records stay as they are.
+        # Correcting would add more noise than it removes differences: leave records unchanged.
         location, kept = np.zeros_like(location), np.zeros(len(kept))
         return SiteEffects(location, ratio, kept, sums.counts, before / within, left / within, is_hidden)
     if scale:
@@ -147,13 +147,11 @@ def _hidden_columns(
     # Noise makes squares of means larger by its own variance.
     of_means = (sizes[is_there, np.newaxis] * means[is_there] ** 2).sum(axis=0)
     of_means -= float(np.sum((noise * length) ** 2 / sizes[is_there]))
-    of_squares, lengths = (
-        noise / WEIGHT * length**2 * math.sqrt(is_there.sum()),
-        np.linalg.norm(means[is_there], axis=0),
-    )
+    of_squares = noise / WEIGHT * length**2 * math.sqrt(is_there.sum())
+    lengths = np.linalg.norm(means[is_there], axis=0)
     own, error = (squares - of_means) / count, np.hypot(of_squares, 2 * noise * length * lengths) / count
-    usual = float(np.median(own))
-    is_hidden: BoolArray = (error < _JUDGED * usual) & (own + error / 2 < _TOO_LITTLE * usual)
+    typical = float(np.median(own))
+    is_hidden: BoolArray = (error < _JUDGED * typical) & (own + error / 2 < _TOO_LITTLE * typical)
     return is_hidden
 
 
@@ -163,12 +161,12 @@ def _of_other_columns(
     """Return how sites differ in the columns that are not hidden; in the others nothing is changed."""
     clear = np.flatnonzero(~is_hidden)
     chosen = SiteMeans(sums.counts, sums.sums[:, clear], sums.squares[:, clear])
-    found = site_effects(chosen, length=length, noise=noise, scale=scale)
+    effects = site_effects(chosen, length=length, noise=noise, scale=scale)
     location, ratio = np.zeros(sums.sums.shape), np.ones(sums.sums.shape)
-    location[:, clear], ratio[:, clear] = found.location, found.ratio
+    location[:, clear], ratio[:, clear] = effects.location, effects.ratio
     hidden = is_hidden.copy()
-    hidden[clear] = found.is_hidden
-    return replace(found, location=location, ratio=ratio, is_hidden=hidden)
+    hidden[clear] = effects.is_hidden
+    return replace(effects, location=location, ratio=ratio, is_hidden=hidden)
 
 
 def _within(sums: SiteMeans, means: FloatArray, sizes: FloatArray, is_there: BoolArray, length: float) -> float:
@@ -219,8 +217,8 @@ def _directions(
     shrink = float(np.mean(weights))
     reached = error * (1 + math.sqrt(n_columns / (n_sites - 1))) ** 2
     own = np.where(values > reached, values - error * (1 + n_columns / (n_sites - 1)), 0.0) / shrink
-    rest = max(before * n_columns - float(own.sum()), 0.0) / max(int((own == 0).sum()), 1)
-    return vectors, np.where(own > 0, np.maximum(own, rest), rest)
+    remainder = max(before * n_columns - float(own.sum()), 0.0) / max(int((own == 0).sum()), 1)
+    return vectors, np.where(own > 0, np.maximum(own, remainder), remainder)
 
 
 def _ratios(
@@ -244,5 +242,5 @@ def _ratios(
     beyond = variances - variances.mean(axis=1, keepdims=True)
     extra = max(float(np.average((beyond**2).mean(axis=1) - errors, weights=is_there + 1e-300)), 0.0)
     own = beyond * (extra / np.maximum(extra + errors, 1e-300))[:, np.newaxis]
-    found = np.where(is_there[:, np.newaxis], 1 + sited[:, np.newaxis] + own, 1.0)
-    return np.clip(np.sqrt(np.maximum(found, 0.0)), _NARROWEST, _WIDEST)
+    squared = np.where(is_there[:, np.newaxis], 1 + sited[:, np.newaxis] + own, 1.0)
+    return np.clip(np.sqrt(np.maximum(squared, 0.0)), _NARROWEST, _WIDEST)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from dpcape.core.errors import InvalidParameter
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation.allowance import Allowance
-from dpcape.federation.federation import Federation
 from dpcape.statistics.site_moments import SiteMeans, SiteMoments
 
 BY_SITE = "Noisy totals of each site are visible in this result, under every protocol."
@@ -19,21 +16,12 @@ class OfSites(FederatedEstimator):
     """Base class of analyses whose releases have a part for each site."""
 
     _builder: ClassVar[str] = "table(data, columns={...})"
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                f"be left out for {type(self).__name__}, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
-        return super()._shares(federation)
+    _takes_weights = False
 
     def _sums(self, statistic: SiteMoments, private: Allowance) -> tuple[SiteMeans, float]:
         """Return sums over all records, and the standard deviation of their noise."""
         means = private.mean(statistic)
         release = private.releases[-1]
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         factor = release.n_records * private.counted.divisor
         return SiteMeans(*(part * factor for part in means)), release.scale * release.n_records

@@ -14,7 +14,7 @@ from dpcape.analyses.cox import COX, CROWDING, N_BINS, SHARES, chosen_covariates
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.survival import chosen_event, horizon_of
 from dpcape.charts import Forest, drawable
-from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.reported import CENSORING
@@ -121,19 +121,6 @@ class Cox(OfEvents):
     """
 
     analysis: ClassVar[Analysis | None] = COX
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "names_",
-        "coef_",
-        "interval_",
-        "standard_errors_",
-        "hazard_ratio_",
-        "hazard_ratio_interval_",
-        "p_values_",
-        "sd_",
-        "n_complete_",
-        "event_share_",
-        "noise_part_",
-    )
     names_: AnyArray
     coef_: FloatArray
     interval_: FloatArray
@@ -173,7 +160,9 @@ class Cox(OfEvents):
         means = private.mean(statistic)
         factor, release = private.counted.divisor, private.releases[-1]
         means = ColumnMeans(means.complete * factor, means.means * factor, means.squares * factor)
-        numbers, pairs = _kinds(columns)
+        widths = [max(len(column.levels) - 1, 1) for column in columns]
+        numbers = np.repeat([column.kind != CATEGORY for column in columns], widths)
+        pairs = np.repeat([len(column.levels) == 2 and column.kind == CATEGORY for column in columns], widths)
         length, n_records = length_of_rows(len(numbers)), float(release.n_records)
         standard = standard_of(means, numbers, pairs, noise=release.scale, length=length)
         last = release.scale / statistic.diameter * DIAMETER * math.sqrt(SHARES[1] / SHARES[-1])
@@ -183,7 +172,7 @@ class Cox(OfEvents):
         rounds: list[Round] = []
         steps: list[FloatArray] = []
         for number in range(len(SHARES) - 2):
-            usual = baseline.of_usual_record(variance)
+            typical = baseline.of_usual_record(variance)
             scores = HazardScores(
                 facts,
                 event,
@@ -191,20 +180,20 @@ class Cox(OfEvents):
                 centre=standard.centre,
                 scale=standard.unit * length,
                 coefficients=slopes,
-                edges=usual.edges,
-                hazards=usual.hazards,
-                trend=usual.trend,
+                edges=typical.edges,
+                hazards=typical.hazards,
+                trend=typical.trend,
                 limit=limit,
             )
-            found = _round(scores, private, limit, usual, standard.sd / (standard.unit * length))
+            this_round = _round(scores, private, limit, typical, standard.sd / (standard.unit * length))
             # Level and trend of hazards follow from the coefficients in every round.
-            step = found.step(last=number == len(SHARES) - 3)
+            step = this_round.step(last=number == len(SHARES) - 3)
             slopes = slopes + step[2:]
-            variance = found.variance_of(slopes)
-            rounds.append(found)
+            variance = this_round.variance_of(slopes)
+            rounds.append(this_round)
             steps.append(step)
-        spread = found.covariance(step, further_of(rounds[-2:], steps[-2:]))
-        self._tabulate(columns, standard, length, slopes, spread, usual.grain)
+        spread = this_round.covariance(step, further_of(rounds[-2:], steps[-2:]))
+        self._tabulate(columns, standard, length, slopes, spread, typical.grain)
 
     def _baseline(self, facts: PublicFacts, event: int, private: Allowance) -> Baseline:
         """Make the first release and return the hazard of all records together."""
@@ -214,7 +203,7 @@ class Cox(OfEvents):
             event_counts(facts, event=event, by=[], horizon=horizon, n_bins=N_BINS, crowding=CROWDING)
         )
         release = private.releases[-1]
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         counts = shares[0] * (release.n_records * private.counted.divisor)
         spread = float(np.linalg.norm(decoding_of_times(N_BINS)[:, 0]))
         noise = release.scale * release.n_records * spread
@@ -234,16 +223,16 @@ class Cox(OfEvents):
         self.names_ = np.array(names, dtype=np.str_)
         per_row = reported / (standard.unit * length)
         self.coef_ = per_row @ slopes
-        whole, noise = spread
-        if np.isfinite(whole).all():
-            variance = np.einsum("ij,jk,ik->i", per_row, whole[2:, 2:], per_row)
+        covariance, noise = spread
+        if np.isfinite(covariance).all():
+            variance = np.einsum("ij,jk,ik->i", per_row, covariance[2:, 2:], per_row)
             variance = variance + (grain**2 + LEAST_GRAIN**2) * self.coef_**2
-            part = np.einsum("ij,jk,ik->i", per_row, noise[2:, 2:], per_row) / variance
-            self.standard_errors_, self.noise_part_ = np.sqrt(variance), float(part.mean())
+            noise_parts = np.einsum("ij,jk,ik->i", per_row, noise[2:, 2:], per_row) / variance
+            self.standard_errors_, self.noise_part_ = np.sqrt(variance), float(noise_parts.mean())
         else:
             self.standard_errors_, self.noise_part_ = np.full(len(names), np.inf), math.nan
-        half = self.standard_errors_ * normal_quantile(self.confidence)
-        self.interval_ = np.array([self.coef_ - half, self.coef_ + half])
+        half_width = self.standard_errors_ * normal_quantile(self.confidence)
+        self.interval_ = np.array([self.coef_ - half_width, self.coef_ + half_width])
         with np.errstate(over="ignore"):
             self.hazard_ratio_, self.hazard_ratio_interval_ = np.exp(self.coef_), np.exp(self.interval_)
         self.p_values_ = 2 * ndtr(-np.abs(self.coef_) / self.standard_errors_)
@@ -303,14 +292,6 @@ def _round(statistic: HazardScores, private: Allowance, limit: float, baseline: 
     return Round(means, limit, release.scale, float(release.n_records), baseline, spread)
 
 
-def _kinds(columns: Sequence[PublicColumn]) -> tuple[BoolArray, BoolArray]:
-    """Tell which columns of a design are numbers in a range, and which are categories of two levels."""
-    widths = [max(len(column.levels) - 1, 1) for column in columns]
-    numbers = np.repeat([column.kind != CATEGORY for column in columns], widths)
-    pairs = np.repeat([column.kind == CATEGORY and len(column.levels) == 2 for column in columns], widths)
-    return numbers, pairs
-
-
 def _reported(columns: Sequence[PublicColumn], sd: FloatArray) -> tuple[list[str], FloatArray, FloatArray]:
     """Return what is reported of a design: names, combinations of coded slopes, and standard deviations of numbers.
 
@@ -322,23 +303,16 @@ def _reported(columns: Sequence[PublicColumn], sd: FloatArray) -> tuple[list[str
     at = 0
     for column in columns:
         if column.kind != CATEGORY:
-            half = (column.high - column.low) / 2
+            half_range = (column.high - column.low) / 2
             names.append(column.name)
-            blocks.append(np.array([[1 / half]]))
-            units.append(float(sd[at]) * half)
+            blocks.append(np.array([[1 / half_range]]))
+            units.append(float(sd[at]) * half_range)
         else:
             first, *others = column.levels
             names += [f"{column.name}: {level} against {first}" for level in others]
-            blocks.append(_against_first(len(column.levels)))
+            # Combinations of coded slopes that compare all levels with the first.
+            coded = np.eye(len(column.levels))[:, :-1]
+            blocks.append(np.array([[2.0]]) if len(others) == 1 else coded[1:] - coded[0])
             units += [1.0] * len(others)
         at += blocks[-1].shape[1]
     return names, block_diag(*blocks), np.array(units)
-
-
-def _against_first(n_levels: int) -> FloatArray:
-    """Return the combinations of coded slopes that compare all levels with the first."""
-    if n_levels == 2:
-        return np.array([[2.0]])
-    coded = np.eye(n_levels)[:, :-1]
-    found: FloatArray = coded[1:] - coded[0]
-    return found

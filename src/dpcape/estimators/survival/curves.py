@@ -76,16 +76,16 @@ class _Bins:
 def _bins(n_cells: int) -> _Bins:
     """Return the functions as matrices, (K, cells): K cells of events, K of ends, one beyond the last, one missing."""
     n_bins = (n_cells - 2) // 2
-    whole = np.eye(n_cells)
-    events, ended = whole[:n_bins], whole[n_bins : 2 * n_bins]
-    left = events + ended
+    cells = np.eye(n_cells)
+    events, ended = cells[:n_bins], cells[n_bins : 2 * n_bins]
+    leaving = events + ended
     present = np.ones(n_cells)
     present[-1] = 0.0
-    before = present - np.vstack([np.zeros(n_cells), np.cumsum(left, axis=0)[:-1]])
-    return _Bins(events, ended, before, before - left / 2)
+    before = present - np.vstack([np.zeros(n_cells), np.cumsum(leaving, axis=0)[:-1]])
+    return _Bins(events, ended, before, before - leaving / 2)
 
 
-def curve_of(held: CellCounts, level: Level) -> Curve:
+def curve_of(counts: CellCounts, level: Level) -> Curve:
     """Return the survival curve of a group with intervals of the population's curve, for each time.
 
     A share p is kept if the estimate differs from it by no more than sampling, p (1 - p) / n, and noise, in proportion
@@ -94,35 +94,36 @@ def curve_of(held: CellCounts, level: Level) -> Curve:
 
     Parameters
     ----------
-    held : CellCounts
+    counts : CellCounts
         Counts: K of events, K of ends of follow-up, one of records beyond the last bin, one of missing values.
     level : Level
         Confidence.
     """
-    at = _bins(len(held.counts))
-    spreads = _spreads(held, at.after)
-    n_known = _n_known(held, at, spreads)
+    at = _bins(len(counts.counts))
+    spreads = _spreads(counts, at.after)
+    n_known = _n_known(counts, at, spreads)
     survival, low, high = (np.zeros(len(at.events)) for _ in range(3))
     noise = np.full(len(survival), math.nan)
     if n_known:
-        estimate, low[:n_known], high[:n_known], noise[:n_known] = _known_part(held, at, n_known, level)
-        survival[:n_known] = _falling(estimate)
+        estimate, low[:n_known], high[:n_known], noise[:n_known] = _known_part(counts, at, n_known, level)
+        # The nearest shares that do not rise.
+        survival[:n_known] = isotonic_regression(np.clip(estimate, 0.0, 1.0), increasing=False).x
     high[n_known:] = high[n_known - 1] if n_known else 1.0
     survival[n_known:] = survival[n_known - 1] if n_known else 0.5
-    after = np.maximum(at.after @ held.counts, 0.0)
+    after = np.maximum(at.after @ counts.counts, 0.0)
     return Curve(np.clip(survival, low, high), low, high, after, spreads, noise)
 
 
 def _known_part(
-    held: CellCounts, at: _Bins, n_known: int, level: Level
+    counts: CellCounts, at: _Bins, n_known: int, level: Level
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return estimates, both ends of their intervals, and the scale of their noise for the first bins."""
     first = slice(n_known)
-    events, ended = (at.events @ held.counts)[first], (at.ended @ held.counts)[first]
-    before, after = (at.before @ held.counts)[first], (at.after @ held.counts)[first]
-    hazards, gradient = _hazards(held, at, first)
+    events, ended = (at.events @ counts.counts)[first], (at.ended @ counts.counts)[first]
+    before, after = (at.before @ counts.counts)[first], (at.after @ counts.counts)[first]
+    hazards, gradient = _hazards(counts, at, first)
     hazard = np.cumsum(hazards)
-    noise = _variances(held, gradient)
+    noise = _variances(counts, gradient)
     records = _records_without_censoring(events, before, after, hazard, noise)
     less, more = _order_bounds(np.maximum(events, 0.0), np.maximum(ended, 0.0), before)
     low, _ = _ends(np.exp(-hazard - np.cumsum(more)), records, noise, level)
@@ -130,13 +131,13 @@ def _known_part(
     return np.exp(-hazard), low, high, np.exp(-hazard) * np.sqrt(np.maximum(noise, 0.0))
 
 
-def _hazards(held: CellCounts, at: _Bins, first: slice) -> tuple[FloatArray, FloatArray]:
+def _hazards(counts: CellCounts, at: _Bins, first: slice) -> tuple[FloatArray, FloatArray]:
     """Return the hazard of each bin, and the gradient of the cumulative hazard with respect to the counts."""
-    left = at.events[first] + at.ended[first]
-    events, middle = (at.events @ held.counts)[first], (at.middle @ held.counts)[first]
-    part = (left @ held.counts) / (2 * middle)
+    leaving = at.events[first] + at.ended[first]
+    events, middle = (at.events @ counts.counts)[first], (at.middle @ counts.counts)[first]
+    part = (leaving @ counts.counts) / (2 * middle)
     curved, slope = _artanh_ratio(part)
-    of_part = (left / 2 - part[:, np.newaxis] * at.middle[first]) / middle[:, np.newaxis]
+    of_part = (leaving / 2 - part[:, np.newaxis] * at.middle[first]) / middle[:, np.newaxis]
     of_rate = (at.events[first] - (events / middle)[:, np.newaxis] * at.middle[first]) / middle[:, np.newaxis]
     rate = events / middle
     gradient = np.cumsum(curved[:, np.newaxis] * of_rate + (rate * slope)[:, np.newaxis] * of_part, axis=0)
@@ -157,15 +158,15 @@ def _order_bounds(events: FloatArray, ended: FloatArray, before: FloatArray) -> 
 
     Where other ends may leave nobody at risk, there is no upper bound.
     """
-    left = events + ended
+    leaving = events + ended
     with np.errstate(divide="ignore", invalid="ignore"):
-        usual = np.where(left > 0, events / left * -np.log1p(-np.minimum(left / before, 1.0)), 0.0)
+        expected = np.where(leaving > 0, events / leaving * -np.log1p(-np.minimum(leaving / before, 1.0)), 0.0)
         least = -np.log1p(-np.minimum(events / before, 1.0))
-        most = np.where(left < before, -np.log1p(-events / np.maximum(before - ended, events)), np.inf)
+        most = np.where(leaving < before, -np.log1p(-events / np.maximum(before - ended, events)), np.inf)
         most = np.where(events > 0, most, 0.0)
-    less = np.where(np.isfinite(usual), np.maximum(usual - least, 0.0), 0.0)
+    less = np.where(np.isfinite(expected), np.maximum(expected - least, 0.0), 0.0)
     more = np.where(
-        np.isfinite(most) & np.isfinite(usual), np.maximum(most - usual, 0.0), np.where(events > 0, np.inf, 0.0)
+        np.isfinite(most) & np.isfinite(expected), np.maximum(most - expected, 0.0), np.where(events > 0, np.inf, 0.0)
     )
     return less, more
 
@@ -176,11 +177,11 @@ def _records_without_censoring(
     """Return how many uncensored records have Greenwood's variance: between those at risk and those at the start."""
     greenwood = np.cumsum(events / (before * after))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.expm1(hazard) / greenwood
+        records = np.expm1(hazard) / greenwood
     # Where noise hides the events, use the number at risk.
-    hidden = ~(hazard > _SEEN * np.sqrt(noise)) | ~np.isfinite(found) | (found <= 0)
-    found = np.where(hidden, before, found)
-    return np.clip(found, np.maximum(before, 1.0), max(float(before[0]), 1.0))
+    hidden = ~(hazard > _SEEN * np.sqrt(noise)) | ~np.isfinite(records) | (records <= 0)
+    records = np.where(hidden, before, records)
+    return np.clip(records, np.maximum(before, 1.0), max(float(before[0]), 1.0))
 
 
 def _ends(estimate: FloatArray, records: FloatArray, noise: FloatArray, level: Level) -> tuple[FloatArray, FloatArray]:
@@ -195,32 +196,25 @@ def _ends(estimate: FloatArray, records: FloatArray, noise: FloatArray, level: L
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
-def _spreads(held: CellCounts, functions: FloatArray) -> FloatArray:
-    spreads: FloatArray = np.sqrt(np.maximum(_variances(held, functions), 0.0))
-    return spreads
+def _spreads(counts: CellCounts, functions: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(_variances(counts, functions), 0.0))
 
 
-def _variances(held: CellCounts, functions: FloatArray) -> FloatArray:
-    found: FloatArray = ((functions @ held.covariance) * functions).sum(axis=1)
-    return found
+def _variances(counts: CellCounts, functions: FloatArray) -> FloatArray:
+    variances: FloatArray = ((functions @ counts.covariance) * functions).sum(axis=1)
+    return variances
 
 
-def _n_known(held: CellCounts, at: _Bins, spreads: FloatArray) -> int:
+def _n_known(counts: CellCounts, at: _Bins, spreads: FloatArray) -> int:
     """Return the number of bins before the first that may leave nobody at risk, as far as noise lets one tell.
 
     The number at risk in the middle of a bin is the mean of those before and after it, so it is clear of noise if they
     are.
     """
     start = at.before[:1]
-    values = np.append(start @ held.counts, at.after @ held.counts)
-    hidden = np.flatnonzero((values < _CLEAR * np.append(_spreads(held, start), spreads)) | (values < 1.0))
+    values = np.append(start @ counts.counts, at.after @ counts.counts)
+    hidden = np.flatnonzero((values < _CLEAR * np.append(_spreads(counts, start), spreads)) | (values < 1.0))
     return max(int(hidden[0]) - 1, 0) if len(hidden) else len(spreads)
-
-
-def _falling(values: FloatArray) -> FloatArray:
-    """Return the nearest shares that do not rise."""
-    found: FloatArray = isotonic_regression(np.clip(values, 0.0, 1.0), increasing=False).x
-    return found
 
 
 def median_of(curve: Curve, times: FloatArray) -> tuple[float, tuple[float, float]]:
@@ -294,24 +288,24 @@ def log_rank(groups: Sequence[CellCounts]) -> LogRankTest:
         Counts of at least two groups.
     """
     at = _bins(len(groups[0].counts))
-    n_known = min(_n_known(held, at, _spreads(held, at.after)) for held in groups)
+    n_known = min(_n_known(group, at, _spreads(group, at.after)) for group in groups)
     freedom = len(groups) - 1
     if n_known == 0:
         return LogRankTest(np.zeros(len(groups)), np.zeros(len(groups)), 0.0, freedom, 1.0, 0)
     first = slice(n_known)
-    counts = np.array([held.counts for held in groups])
+    counts = np.array([group.counts for group in groups])
     events, middle, ended = counts @ at.events[first].T, counts @ at.middle[first].T, counts @ at.ended[first].T
     shares, together = middle / middle.sum(axis=0), events.sum(axis=0)
     excess = (events - together * shares).sum(axis=1)
     sampled = np.diag((together * shares).sum(axis=1)) - np.einsum("gk,k,hk->gh", shares, together, shares)
-    # What one group's counts in a bin add to the excess of that group; of every group its share is subtracted.
+    # Change in a group's excess with its own counts in a bin; each group's share of it is subtracted below.
     moved = at.events[first] - (together / middle.sum(axis=0))[:, np.newaxis] * at.middle[first]
     covariance = _nonnegative(sampled)
-    for position, held in enumerate(groups):
+    for position, group in enumerate(groups):
         own = np.zeros((len(groups), 1))
         own[position] = 1.0
         gradient = (own - shares) @ moved
-        covariance = covariance + gradient @ held.covariance @ gradient.T
+        covariance = covariance + gradient @ group.covariance @ gradient.T
     unknown = (np.maximum(together, 0.0) * _share_bounds(middle, np.maximum(ended, 0.0))).sum(axis=1)
     inverse = np.linalg.pinv(covariance[:-1, :-1], hermitian=True)
     distance = math.sqrt(max(float(excess[:-1] @ inverse @ excess[:-1]), 0.0))
@@ -328,12 +322,12 @@ def _share_bounds(middle: FloatArray, ended: FloatArray) -> FloatArray:
     least = np.maximum(middle - ended / 2, 0.0)
     fewest = least / (least + others + others_ended / 2)
     most = (middle + ended / 2) / (middle + ended / 2 + np.maximum(others - others_ended / 2, 0.0))
-    found: FloatArray = np.maximum(shares - fewest, most - shares)
-    return found
+    bounds: FloatArray = np.maximum(shares - fewest, most - shares)
+    return bounds
 
 
 def _nonnegative(matrix: FloatArray) -> FloatArray:
     """Return the matrix without negative eigenvalues, which noise may cause."""
     values, vectors = np.linalg.eigh(matrix)
-    found: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return found
+    nonnegative: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return nonnegative

@@ -9,7 +9,6 @@ import numpy as np
 
 from dpcape.analyses.survival import chosen_event, chosen_groups, horizon_of, n_times_of
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn
 from dpcape.estimators.estimator import FederatedEstimator
 from dpcape.federation.allowance import Allowance
@@ -48,20 +47,11 @@ class OfEvents(FederatedEstimator):
     """Base class of analyses of times to an event by group."""
 
     _builder = "table(data, columns={...})"
+    _takes_weights = False
     by: str | Sequence[str] | None
     event: str | None
     bins: int | None
     horizon: float | None
-
-    def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights:
-            raise InvalidParameter(
-                "weights of sites",
-                f"be left out for {type(self).__name__}, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
-        return super()._shares(federation)
 
     def _released(self, federation: Federation, private: Allowance) -> ReleasedEvents:
         """Make the release and return its counts."""
@@ -74,7 +64,7 @@ class OfEvents(FederatedEstimator):
         shares = private.mean(event_counts(facts, event=event, by=groups, horizon=horizon, n_bins=bins))
         release = private.releases[-1]
         n_records = float(release.n_records)
-        # No record of a table is invalid: what was divided by a noisy count of valid records is multiplied again.
+        # Tables have no invalid records: undo the division by the noisy count of valid records.
         counts = shares * (n_records * private.counted.divisor)
         decoding, scale = decoding_of_times(bins), release.scale * n_records
         unit = decoding.T @ decoding

@@ -73,32 +73,30 @@ class Round:
         return self.limit * self.noise / curvature_weights(self._width)
 
     @property
-    def usual(self) -> FloatArray:
+    def expected_root(self) -> FloatArray:
         """Square roots of the expected diagonal of the curvature."""
         along = float(np.sqrt((self.baseline.trend**2).mean()))
-        found: FloatArray = math.sqrt(self.baseline.rate) * np.append([1.0, max(along, 0.3)], self.spread)
-        return found
+        return math.sqrt(self.baseline.rate) * np.append([1.0, max(along, 0.3)], self.spread)
 
     @property
     def curvature(self) -> FloatArray:
         """Curvature, over its expected diagonal."""
-        usual = self.usual
-        found: FloatArray = self.limit * self.means.curvature / np.outer(usual, usual)
-        return found
+        expected_root = self.expected_root
+        return self.limit * self.means.curvature / np.outer(expected_root, expected_root)
 
     @property
     def reach(self) -> float:
         """Largest eigenvalue that noise alone reaches in the curvature, over its expected diagonal."""
-        usual = self.usual
-        relative = (self.curvature_noise / np.outer(usual, usual)) ** 2
+        expected_root = self.expected_root
+        relative = (self.curvature_noise / np.outer(expected_root, expected_root)) ** 2
         return math.sqrt(2 * float(relative.sum(axis=1).max()))
 
     @property
     def _weakness(self) -> float:
         """Largest ratio of the noise of the curvature along an eigenvector to the eigenvalue; infinite below zero."""
-        usual = self.usual
+        expected_root = self.expected_root
         values, vectors = np.linalg.eigh(self.curvature)
-        squares, relative = vectors**2, (self.curvature_noise / np.outer(usual, usual)) ** 2
+        squares, relative = vectors**2, (self.curvature_noise / np.outer(expected_root, expected_root)) ** 2
         along = np.sqrt(((squares.T @ relative) * squares.T).sum(axis=1))
         return float((along / values).max()) if values[0] > 0 else math.inf
 
@@ -110,18 +108,18 @@ class Round:
 
     def inverse(self, *, last: bool) -> FloatArray:
         """Return the inverse curvature: as released in the last round, else weighed with what is expected."""
-        usual, found = self.usual, self.curvature
+        expected_root, curvature = self.expected_root, self.curvature
         if not (last and self.is_clear):
             weight = self.reach**2
-            found = (found * _USUAL**2 + weight * np.eye(len(found))) / (_USUAL**2 + weight)
-        values, vectors = np.linalg.eigh(found)
+            curvature = (curvature * _USUAL**2 + weight * np.eye(len(curvature))) / (_USUAL**2 + weight)
+        values, vectors = np.linalg.eigh(curvature)
         least = 0.0 if last and self.is_clear else _LEAST_EIGENVALUE
-        inverse: FloatArray = (vectors / np.maximum(values, least)) @ vectors.T / np.outer(usual, usual)
+        inverse: FloatArray = (vectors / np.maximum(values, least)) @ vectors.T / np.outer(expected_root, expected_root)
         return inverse
 
     def size_of(self, step: FloatArray) -> float:
         """Return how far a step moves hazards on the logarithmic scale, in standard deviations."""
-        return float(np.linalg.norm(step * self.usual)) / math.sqrt(self.baseline.rate)
+        return float(np.linalg.norm(step * self.expected_root)) / math.sqrt(self.baseline.rate)
 
     def step(self, *, last: bool = False) -> FloatArray:
         """Return the step to the next parameters."""
@@ -143,15 +141,18 @@ class Round:
 
     def _errors(self) -> tuple[FloatArray, FloatArray]:
         """Return the covariances of the scores by sampling and by noise."""
-        usual = self.usual
-        sampling = (self.curvature + self.reach * np.eye(len(usual))) * np.outer(usual, usual) / self.n_records
+        expected_root = self.expected_root
+        sampling = (
+            (self.curvature + self.reach * np.eye(len(expected_root)))
+            * np.outer(expected_root, expected_root)
+            / self.n_records
+        )
         return sampling, np.diag(self.score_noise**2)
 
     def chance_of(self, *, last: bool = False) -> FloatArray:
         """Return the covariance of a step by noise and sampling of the scores alone."""
         inverse = self.inverse(last=last)
-        found: FloatArray = inverse @ np.add(*self._errors()) @ inverse
-        return found
+        return inverse @ np.add(*self._errors()) @ inverse
 
     def covariance(self, step: FloatArray, further: float = _FURTHER) -> tuple[FloatArray, FloatArray]:
         """Return the covariance of the parameters after the last step, and the part that is noise; else infinite.
@@ -194,9 +195,9 @@ def further_of(rounds: Sequence[Round], steps: Sequence[FloatArray]) -> float:
     steps : sequence of (2 + width,) array
         Their steps.
     """
-    before, last = (entry.usual[2:] * step[2:] for entry, step in zip(rounds, steps, strict=True))
-    scale = rounds[1].usual[2:]
+    before, last = (entry.expected_root[2:] * step[2:] for entry, step in zip(rounds, steps, strict=True))
+    scale = rounds[1].expected_root[2:]
     chance = rounds[0].chance_of() + rounds[1].chance_of(last=True)
     by_chance = float(scale**2 @ np.diag(chance)[2:])
-    left = math.sqrt(max(float(last @ last) - by_chance, 0.0))
-    return min(max(_FURTHER, left / max(float(np.linalg.norm(before)), 1e-300)), 1.0)
+    beyond_chance = math.sqrt(max(float(last @ last) - by_chance, 0.0))
+    return min(max(_FURTHER, beyond_chance / max(float(np.linalg.norm(before)), 1e-300)), 1.0)

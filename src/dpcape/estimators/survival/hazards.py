@@ -18,11 +18,11 @@ from dpcape.statistics.followed_columns import ColumnMeans
 from dpcape.statistics.hazard_scores import STRETCH
 
 _MOST_BINS = 24
-# Events that a bin must hold, in standard deviations of their noise.
+# Minimum number of events in a bin, in standard deviations of their noise.
 _CLEAR = 10.0
 _LIMITS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)
 _LEAST_RATE, _LEAST_SD = 0.01, 0.01
-# Length of the row of a rare level: so far below what is counted in full that other columns may lengthen it.
+# Length of the row of a rare level: below full weight, to leave room for the other columns.
 _RARE_ROW = 0.8 * STRETCH
 LEAST_GRAIN = 0.01
 """Minimum relative standard error for the bias from hazards that are constant within time bins."""
@@ -67,13 +67,13 @@ class Baseline(NamedTuple):
             return self
         spread = math.sqrt(min(variance, LARGEST_SPREAD))
         steps = self.hazards * np.diff(self.edges)
-        left, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
+        of_survivors, longer = _hazards_of_those_left(np.cumsum(steps) - steps / 2, spread)
         weights = steps * np.exp(-np.cumsum(steps))
         weights = weights / float(weights.sum())
         return self._replace(
-            hazards=self.hazards / left * math.exp(-(spread**2) / 2),
-            trend=_centred(np.log(left), weights),
-            # In a bin, more events are expected of records that have one than of all.
+            hazards=self.hazards / of_survivors * math.exp(-(spread**2) / 2),
+            trend=_centred(np.log(of_survivors), weights),
+            # Within a bin, records with an event have a higher hazard than all records.
             grain=self.grain * float(weights @ longer),
         )
 
@@ -99,12 +99,12 @@ def baseline_of(counts: FloatArray, *, noise: float, horizon: float, crowding: f
     middle = np.maximum(present - leaving + (events + ended) / 2, 1.0)
     at_risk = middle * np.diff(fine)
     least = max(float(events.sum()) / _MOST_BINS, _CLEAR * noise)
-    ends, held = [], 0.0
+    ends, n_events = [], 0.0
     for at in range(n_bins):
-        held += float(events[at])
-        if held >= least:
+        n_events += float(events[at])
+        if n_events >= least:
             ends.append(at + 1)
-            held = 0.0
+            n_events = 0.0
     ends = [*ends[:-1], n_bins] if ends else [n_bins]
     starts = [0, *ends[:-1]]
     seen = np.array([max(float(events[a:b].sum()), 0.5) for a, b in zip(starts, ends, strict=True)])
@@ -123,9 +123,9 @@ def _unresolved(events: FloatArray, at_risk: FloatArray, noise: float) -> float:
     is; if all are at its end (ties), (1 - e^(-x)) / x = 1 - x / 2 + ... times. Records of twice the hazard are off by
     twice as much: a coefficient by x / 2, in the mean over events.
     """
-    # Noise adds its own square to that of a count. Few at risk have few events, and much noise.
-    kept = np.maximum(at_risk, max(_FEW * float(at_risk[0]), 1.0))
-    squares = float((events**2 - noise**2) @ (1 / kept))
+    # The square of a noisy count is too large by the variance of the noise. Bins with few at risk are mostly noise.
+    divisor = np.maximum(at_risk, max(_FEW * float(at_risk[0]), 1.0))
+    squares = float((events**2 - noise**2) @ (1 / divisor))
     return max(0.5 * squares / max(float(events.sum()), noise, 1.0), 0.0)
 
 
@@ -134,14 +134,14 @@ def _uneven(events: FloatArray, at_risk: FloatArray, fine: FloatArray, ends: lis
 
     If events are on average where those at risk are, nothing: see :func:`_unresolved` for the ends of a bin.
     """
-    found, middles = 0.0, (fine[1:] + fine[:-1]) / 2
+    excess, middles = 0.0, (fine[1:] + fine[:-1]) / 2
     for a, b in zip([0, *ends[:-1]], ends, strict=True):
         seen, exposed = float(events[a:b].sum()), float(at_risk[a:b].sum())
-        places = (middles[a:b] - fine[a]) / float(fine[b] - fine[a])
-        late = float(events[a:b] @ places) - seen * float(at_risk[a:b] @ places) / exposed
+        positions = (middles[a:b] - fine[a]) / float(fine[b] - fine[a])
+        late = float(events[a:b] @ positions) - seen * float(at_risk[a:b] @ positions) / exposed
         step = max(seen, 0.0) / exposed * float(fine[b] - fine[a])
-        found += step * min(max(late, -seen / 2), seen / 2)
-    return abs(found) / max(float(events.sum()), 1.0)
+        excess += step * min(max(late, -seen / 2), seen / 2)
+    return abs(excess) / max(float(events.sum()), 1.0)
 
 
 def _trend(steps: FloatArray, seen: FloatArray) -> FloatArray:
@@ -158,8 +158,7 @@ def _centred(shape: FloatArray, weights: FloatArray) -> FloatArray:
     """Return a shape around its weighted mean, from -1 to 1."""
     centred = shape - float(shape @ weights)
     largest = float(np.abs(centred).max())
-    found: FloatArray = centred / largest if largest > 1e-12 else np.zeros(len(shape))
-    return found
+    return centred / largest if largest > 1e-12 else np.zeros(len(shape))
 
 
 def _hazards_of_those_left(hazard: FloatArray, spread: float) -> tuple[FloatArray, FloatArray]:
@@ -179,10 +178,10 @@ def _hazards_of_those_left(hazard: FloatArray, spread: float) -> tuple[FloatArra
         middle = (low + high) / 2
         above = np.exp(-np.outer(middle, relative)) @ _MASSES > np.exp(-hazard)
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    kept = np.exp(-np.outer((low + high) / 2, relative)) * _MASSES
-    mean = kept @ relative / np.maximum(kept.sum(axis=1), 1e-300)
-    found: FloatArray = kept @ relative**2 / np.maximum(kept @ relative, 1e-300) / mean
-    return mean, found
+    surviving = np.exp(-np.outer((low + high) / 2, relative)) * _MASSES
+    mean = surviving @ relative / np.maximum(surviving.sum(axis=1), 1e-300)
+    of_next: FloatArray = surviving @ relative**2 / np.maximum(surviving @ relative, 1e-300) / mean
+    return mean, of_next
 
 
 def limit_of(baseline: Baseline, *, noise: float, length: float, n_records: float) -> float:
@@ -199,11 +198,11 @@ def limit_of(baseline: Baseline, *, noise: float, length: float, n_records: floa
     n_records : float
         Number of records.
     """
-    whole = float(baseline.hazards @ np.diff(baseline.edges))
+    total = float(baseline.hazards @ np.diff(baseline.edges))
 
     def variance(limit: float) -> float:
-        kept = (1 - math.exp(-min(whole, limit))) / (1 - math.exp(-whole)) * baseline.rate
-        return 1 / (n_records * kept) + (limit * length * noise / kept) ** 2
+        rate = (1 - math.exp(-min(total, limit))) / (1 - math.exp(-total)) * baseline.rate
+        return 1 / (n_records * rate) + (limit * length * noise / rate) ** 2
 
     return min(_LIMITS, key=variance)
 

@@ -124,21 +124,6 @@ class KaplanMeier(OfEvents):
     """
 
     analysis: ClassVar[Analysis | None] = KAPLAN_MEIER
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "times_",
-        "groups_",
-        "complete_",
-        "survival_",
-        "interval_",
-        "at_risk_",
-        "at_risk_interval_",
-        "survival_noise_scale_",
-        "at_risk_noise_scale_",
-        "median_",
-        "median_interval_",
-        "log_rank_",
-        "time_",
-    )
     times_: FloatArray
     groups_: AnyArray
     complete_: BoolArray
@@ -151,6 +136,7 @@ class KaplanMeier(OfEvents):
     median_: FloatArray
     median_interval_: FloatArray
     log_rank_: FloatArray
+    time_: str
 
     def __init__(
         self,
@@ -178,13 +164,13 @@ class KaplanMeier(OfEvents):
         self.groups_ = np.array([ALL, *named], dtype=np.str_)
         self.complete_ = np.array([True, *named.values()])
         self.times_ = released.times
-        held = [released.agreed.total[0], *(released.agreed.groups[0] if named else ())]
-        sizes = [entry.present.of(np.ones(len(entry.counts) - 1)) for entry in held]
-        self._set_curves([curve_of(entry, level) for entry in held], sizes, level, released.n_records)
+        counts = [released.agreed.total[0], *(released.agreed.groups[0] if named else ())]
+        sizes = [entry.present.of(np.ones(len(entry.counts) - 1)) for entry in counts]
+        self._set_curves([curve_of(entry, level) for entry in counts], sizes, level, released.n_records)
         self.log_rank_ = np.full(3, math.nan)
         if self.complete_[1:].sum() > 1:
-            found = groups_compared(released)[1]
-            self.log_rank_ = np.array([found.statistic, found.freedom, found.p_value])
+            test = groups_compared(released)[1]
+            self.log_rank_ = np.array([test.statistic, test.freedom, test.p_value])
         self.verdicts_ = self._verdicts()
 
     def _set_curves(
@@ -241,10 +227,10 @@ class KaplanMeier(OfEvents):
             Name of a group.
         """
         require_fitted(self)
-        places = np.flatnonzero(self.groups_ == group)
-        if not len(places) or not 0 <= time <= self.times_[-1]:
+        matches = np.flatnonzero(self.groups_ == group)
+        if not len(matches) or not 0 <= time <= self.times_[-1]:
             raise KeyError(f"no curve of group {group!r} at {time}; groups_ and times_ list all of them")
-        column = int(places[0])
+        column = int(matches[0])
         value = float(np.interp(time, self.times_, self.survival_[:, column]))
         after = int(np.searchsorted(self.times_, time - 1e-9 * self.times_[-1]))
         before = after if math.isclose(time, self.times_[after], abs_tol=1e-9 * self.times_[-1]) else after - 1

@@ -97,16 +97,6 @@ class LogRank(OfEvents):
     """
 
     analysis: ClassVar[Analysis | None] = LOG_RANK
-    _fitted: ClassVar[tuple[str, ...]] = (
-        "groups_",
-        "observed_",
-        "expected_",
-        "statistic_",
-        "freedom_",
-        "p_values_",
-        "compared_until_",
-        "time_",
-    )
     groups_: AnyArray
     observed_: FloatArray
     expected_: FloatArray
@@ -114,6 +104,7 @@ class LogRank(OfEvents):
     freedom_: int
     p_values_: float
     compared_until_: float
+    time_: str
 
     def __init__(
         self,
@@ -134,12 +125,12 @@ class LogRank(OfEvents):
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
         released = self._released(federation, private)
-        names, found = groups_compared(released)
+        names, test = groups_compared(released)
         self.groups_ = np.array(names, dtype=np.str_)
-        self.observed_, self.expected_ = found.observed, found.expected
-        self.statistic_, self.freedom_, self.p_values_ = found.statistic, found.freedom, found.p_value
-        self.compared_until_ = float(released.times[found.n_bins])
-        self.verdicts_ = of_tests([DIFFERENCE], [found.p_value])
+        self.observed_, self.expected_ = test.observed, test.expected
+        self.statistic_, self.freedom_, self.p_values_ = test.statistic, test.freedom, test.p_value
+        self.compared_until_ = float(released.times[test.n_bins])
+        self.verdicts_ = of_tests([DIFFERENCE], [test.p_value])
 
     def _result(self) -> Result:
         groups = self.groups_.tolist()
@@ -181,8 +172,8 @@ class LogRank(OfEvents):
 def groups_compared(released: ReleasedEvents) -> tuple[list[str], LogRankTest]:
     """Return the groups of public levels, none missing, and the test of their difference."""
     complete = [
-        (name, held)
-        for (name, whole), held in zip(group_names(released.by).items(), released.raw, strict=True)
-        if whole
+        (name, counts)
+        for (name, is_complete), counts in zip(group_names(released.by).items(), released.raw, strict=True)
+        if is_complete
     ]
-    return [name for name, _ in complete], log_rank([held for _, held in complete])
+    return [name for name, _ in complete], log_rank([counts for _, counts in complete])

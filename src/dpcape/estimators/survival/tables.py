@@ -20,8 +20,7 @@ _NOT_REACHED = "not reached"
 def shown_times(model: KaplanMeier) -> IntArray:
     """Return the positions of at most nine times, the first and the last among them."""
     last = len(model.times_) - 1
-    found: IntArray = np.unique(np.round(np.linspace(0, last, min(_SHOWN, last) + 1)).astype(np.intp))
-    return found
+    return np.unique(np.round(np.linspace(0, last, min(_SHOWN, last) + 1)).astype(np.intp))
 
 
 def drawn_groups(model: KaplanMeier) -> list[int]:
@@ -62,7 +61,7 @@ def _median(model: KaplanMeier, at: int) -> str:
 
 
 def tested_section(statistic: float, freedom: float, p_value: float) -> Section:
-    """Return what the log-rank test found."""
+    """Return the section with the result of the log-rank test."""
     test = Estimates(
         quantity="log-rank chi2",
         estimand="statistic of the test that all groups have the same hazards, noise included",

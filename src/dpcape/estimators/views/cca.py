@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.cca import CCA as DESCRIPTION
 from dpcape.analyses.description import Analysis
@@ -143,6 +143,7 @@ class CCA(TwoViewEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _score, _per_score = "cca", "correlations_"
     _builder: ClassVar[str] = "views(X, Y, bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "x_weights_",
@@ -208,19 +209,19 @@ class CCA(TwoViewEstimator):
         mean, moment, energies = released_views(federation, private, basis, scaling, center=self._is_centred)
         noise = self._noise(federation, private, mean)
         wanted = check_components(self.n_components, min(part.n_columns for part in basis.parts))
-        found = reduced_views(basis, scaling, moment, energies, noise, wanted or 1)
-        weights = self._pairs(found.covariance, found.widths, found.noise)
-        self._state_centring(moment, math.sqrt(len(found.views)))
-        x_view, y_view = found.views
+        reduced = reduced_views(basis, scaling, moment, energies, noise, wanted or 1)
+        weights = self._pairs(reduced.covariance, reduced.widths, reduced.noise)
+        self._state_centring(moment, math.sqrt(len(reduced.views)))
+        x_view, y_view = reduced.views
         x_weights, signs = signed(x_view.weights(weights[0]))
         weights = (weights[0] * signs, weights[1] * signs)
         self.x_weights_, self.y_weights_ = x_weights, y_view.weights(weights[1])
-        loadings = [view.loadings(mine) for view, mine in zip(found.views, weights, strict=True)]
-        self.n_kept_, self.left_out_ = found.n_kept, found.left_out
-        self.x_mean_, self.y_mean_ = np.split(found.mean_row, [x_view.basis.n_features])
+        loadings = [view.loadings(mine) for view, mine in zip(reduced.views, weights, strict=True)]
+        self.n_kept_, self.left_out_ = reduced.n_kept, reduced.left_out
+        self.x_mean_, self.y_mean_ = np.split(reduced.mean_row, [x_view.basis.n_features])
         recentred = not self._is_centred or bool(scaling_used(public, True))
         if maps_or_warned(public, views_in_bases(public), needed=recentred):
-            maps = released_maps(federation, private, found, weights)
+            maps = released_maps(federation, private, reduced, weights)
             loadings = [mine if more is None else mine + more for mine, more in zip(loadings, maps, strict=True)]
         self.x_loadings_, self.y_loadings_ = loadings
 
@@ -234,18 +235,13 @@ class CCA(TwoViewEstimator):
         unrelated = correlation_draws(spectra, noise)
         self.noise_level_ = correlation_of_noise(unrelated)
         wanted = check_components(self.n_components, min(widths))
-        found = correlation_p_values(whitened, unrelated, wanted or min(widths))
+        p_values = correlation_p_values(whitened, unrelated, wanted or min(widths))
         if wanted is None:
-            wanted = max(1, int(np.sum(found <= LEVEL)))
+            wanted = max(1, int(np.sum(p_values <= LEVEL)))
         x_weights, y_weights, correlations = canonical_pairs(whitened, spectra)
-        self.correlations_, self.p_values_ = correlations[:wanted], found[:wanted]
+        self.correlations_, self.p_values_ = correlations[:wanted], p_values[:wanted]
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
         return x_weights[:, :wanted], y_weights[:, :wanted]
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the canonical variates."""
-        require_fitted(self)
-        return np.array([f"cca{index}" for index in range(len(self.correlations_))], dtype=object)
 
     def _result(self) -> Result:
         about = ", around zero: means are not subtracted"

@@ -12,16 +12,17 @@ from dpcape.analyses.correlation import CORRELATION as DESCRIPTION
 from dpcape.analyses.correlation import TABLE, correlated_columns, public_rows
 from dpcape.analyses.description import Analysis, Public
 from dpcape.charts import Matrix
-from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import AnyArray, BoolArray, IntArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts
+from dpcape.estimators.estimator import refuse_weights
 from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.row_source import RowSource, TableSource
 from dpcape.estimators.views.correlation_tests import correlations_of, holm
 from dpcape.estimators.views.multiview import MultiviewEstimator
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
-from dpcape.postprocessing.verdicts import Verdict, at_most_uncertain, of_correlations
+from dpcape.postprocessing.verdicts import at_most_uncertain, of_correlations
 from dpcape.results import LARGEST, SHOWN, Estimates, Result, Section
 from dpcape.statistics.clipped_means import most_clipped
 from dpcape.tables import Table, interval
@@ -154,47 +155,42 @@ class Correlation(MultiviewEstimator):
         return "rows(X, bound=...)" if self.columns is None else "table(data, columns={...})"
 
     def _shares(self, federation: Federation) -> Sequence[float]:
-        if federation.weights and federation.facts.kind == TABLE:
-            raise InvalidParameter(
-                "weights of sites",
-                "be left out for Correlation of a table, which counts every record once",
-                f"weights of {len(federation.weights)} sites",
-                "Remove them.",
-            )
+        if federation.facts.kind == TABLE:
+            refuse_weights(federation, "for Correlation of a table")
         return super()._shares(federation)
 
     def _public_rows(self, federation: Federation) -> Public:
         return public_rows(self.public(federation))
 
-    def _source(self, federation: Federation) -> RowSource:
-        """Return where rows are read: as they are, or from the columns of a table."""
-        if federation.facts.kind != TABLE:
-            return RowSource(federation.facts)
-        return TableSource(federation.facts, correlated_columns(federation.facts, self.columns))
-
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        source = self._source(federation)
+        facts, source = federation.facts, RowSource(federation.facts)
+        if facts.kind == TABLE:
+            source = TableSource(facts, correlated_columns(facts, self.columns))
         scaling, mean, moment = self._moments(federation, private, source)
         noise = self._noise(federation, private, mean, source)
         self.mean_ = scaling.rows(mean)
         self.noise_scale_ = noise.scale
         self.complete_share_ = source.share * private.counted.divisor
-        labels: Sequence[str] = federation.facts.feature_names or [str(at + 1) for at in range(len(mean))]
-        groups, is_level = np.arange(len(mean)), _are_levels(federation.facts)
+        labels: Sequence[str] = facts.feature_names or [str(at + 1) for at in range(len(mean))]
+        groups, is_level = np.arange(len(mean)), _are_levels(facts)
         if isinstance(source, TableSource):
             self.mean_ = source.columns.original(self.mean_)
             labels, groups, is_level = source.columns.labels, source.columns.groups, ~source.columns.is_number
         shares = np.where(is_level, self.mean_, np.nan)
-        found = correlations_of(moment - np.outer(mean, mean), noise, shares, tails=scaling.tails)
-        self.correlations_, self.standard_errors_ = found.values, found.errors
-        self.correlation_noise_scale_ = found.noise
-        self.interval_ = found.interval(self.confidence)
-        self.p_values_ = found.p_values()
+        estimated = correlations_of(moment - np.outer(mean, mean), noise, shares, tails=scaling.tails)
+        self.correlations_, self.standard_errors_ = estimated.values, estimated.errors
+        self.correlation_noise_scale_ = estimated.noise
+        self.interval_ = estimated.interval(self.confidence)
+        self.p_values_ = estimated.p_values()
         same = np.equal.outer(groups, groups) & ~np.eye(len(groups), dtype=bool)
         self.p_values_[same] = np.nan
-        self.adjusted_p_values_ = self._adjusted()
+        above = self._tested()
+        self.adjusted_p_values_ = np.where(np.isnan(self.p_values_), np.nan, 0.0)
+        self.adjusted_p_values_[above] = holm(self.p_values_[above])
+        self.adjusted_p_values_[above[::-1]] = self.adjusted_p_values_[above]
         self.columns_ = np.array(labels)
-        self.verdicts_ = self._verdicts(labels)
+        pairs, (low, high) = [f"{labels[i]} and {labels[j]}" for i, j in zip(*above, strict=True)], self.interval_
+        self.verdicts_ = of_correlations(pairs, low[above], high[above], self.adjusted_p_values_[above])
         if most_clipped(source.facts) > 0:
             self.verdicts_ = at_most_uncertain(self.verdicts_, _CLIPPED)
         self._warn_if_useless(noise.record_share)
@@ -202,19 +198,6 @@ class Correlation(MultiviewEstimator):
     def _tested(self) -> tuple[IntArray, IntArray]:
         """Return the pairs above the diagonal that are tested: not those of levels of one category."""
         return np.nonzero(np.triu(~np.isnan(self.p_values_), 1))  # type: ignore[return-value]  # of two dimensions
-
-    def _adjusted(self) -> FloatArray:
-        adjusted = np.where(np.isnan(self.p_values_), np.nan, 0.0)
-        above = self._tested()
-        adjusted[above] = holm(self.p_values_[above])
-        adjusted[above[::-1]] = adjusted[above]
-        return adjusted
-
-    def _verdicts(self, labels: Sequence[str]) -> list[Verdict]:
-        above = self._tested()
-        pairs = [f"{labels[first]} and {labels[second]}" for first, second in zip(*above, strict=True)]
-        low, high = self.interval_
-        return of_correlations(pairs, low[above], high[above], self.adjusted_p_values_[above])
 
     def _warn_if_useless(self, record_share: float) -> None:
         """Warn of a matrix in which noise hides most correlations that could be there."""
@@ -230,21 +213,17 @@ class Correlation(MultiviewEstimator):
     def between(self, first: str | int, second: str | int) -> tuple[float, float, float]:
         """Return the correlation of two columns, by name or position, and the ends of its interval."""
         require_fitted(self)
-        at = self._place(first), self._place(second)
+        at = self._position(first), self._position(second)
         return float(self.correlations_[at]), float(self.interval_[0][at]), float(self.interval_[1][at])
 
-    def _place(self, column: str | int) -> int:
+    def _position(self, column: str | int) -> int:
         labels = self._labels()
         if isinstance(column, str) and column in labels:
             return labels.index(column)
         if isinstance(column, int) and 0 <= column < len(labels):
             return column
-        raise InvalidParameter(
-            "A column",
-            f"be one of the names of the columns, or a position from 0 to {len(labels) - 1}",
-            repr(column),
-            "See feature_names_in_.",
-        )
+        must = f"be one of the names of the columns, or a position from 0 to {len(labels) - 1}"
+        raise InvalidParameter("A column", must, repr(column), "See feature_names_in_.")
 
     def _labels(self) -> list[str]:
         numbered = [str(at + 1) for at in range(len(self.correlations_))]
@@ -291,18 +270,9 @@ class Correlation(MultiviewEstimator):
         if len(order) > len(rows):
             notes.append(f"The first {len(rows)} of {len(order)} pairs are listed.")
         header = ["columns", "correlation", f"{100 * self.confidence:g}% interval", "adjusted p-value"]
-        tables = (Table(header, rows),)
-        return Result(
-            (
-                Section(
-                    title="Correlations",
-                    estimates=(pairs,),
-                    tables=tables,
-                    charts=(self._matrix(),),
-                    notes=tuple(notes),
-                ),
-            )
-        )
+        tables, charts = (Table(header, rows),), (self._matrix(),)
+        section = Section(title="Correlations", estimates=(pairs,), tables=tables, charts=charts, notes=tuple(notes))
+        return Result((section,))
 
     def _matrix(self) -> Matrix:
         return Matrix(

@@ -56,15 +56,14 @@ class Correlations:
     def interval(self, confidence: float) -> FloatArray:
         """Return lower and upper ends, (2, D, D); -1 and 1 where a correlation is not estimable."""
         reach = float(ndtri((1 + confidence) / 2)) * self.errors + CLIPPING * ~np.eye(len(self.values), dtype=bool)
-        ends: FloatArray = np.clip(np.stack([self.values - reach, self.values + reach]), -1.0, 1.0)
-        return ends
+        return np.clip(np.stack([self.values - reach, self.values + reach]), -1.0, 1.0)
 
     def p_values(self) -> FloatArray:
         """Return the p-value of "no correlation" for every pair, allowing for clipping; 0 on the diagonal."""
         distance = np.maximum(np.abs(self.values) - CLIPPING, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: FloatArray = 2 * ndtr(-np.where(self.errors > 0, distance / self.errors, np.inf))
-        return found
+            p_values: FloatArray = 2 * ndtr(-np.where(self.errors > 0, distance / self.errors, np.inf))
+        return p_values
 
 
 def correlations_of(
@@ -115,15 +114,13 @@ def sampling_variance(values: FloatArray, shares: FloatArray) -> FloatArray:
     mixed = of_numbers * np.maximum(1 - 1.5 * values**2 + values**2 / (4 * np.minimum(least, least.T)), 1.0)
     lopsided = (2 * inside - 1) / np.sqrt(variances)
     of_levels = np.maximum(_of_phi(values, lopsided), _of_phi(values, lopsided / np.sqrt(_LEAST_VARIANCE)))
-    found: FloatArray = np.where(np.outer(is_level, is_level), np.maximum(of_levels, of_numbers), mixed)
-    return found
+    return np.where(np.outer(is_level, is_level), np.maximum(of_levels, of_numbers), mixed)
 
 
 def _of_phi(values: FloatArray, lopsided: FloatArray) -> FloatArray:
     """Return N times the variance of phi, for (p - q) / sqrt(p q) of each column (Bishop, Fienberg & Holland 1975)."""
     crossed = values * (1 + values**2 / 2) * np.outer(lopsided, lopsided)
-    found: FloatArray = 1 - values**2 + crossed - 0.75 * values**2 * np.add.outer(lopsided**2, lopsided**2)
-    return found
+    return 1 - values**2 + crossed - 0.75 * values**2 * np.add.outer(lopsided**2, lopsided**2)
 
 
 def _added(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: MomentNoise) -> FloatArray:
@@ -131,8 +128,7 @@ def _added(values: FloatArray, scales: FloatArray, spread: FloatArray, noise: Mo
     means = np.add.outer(noise.mean**2, noise.mean**2)
     crossed = noise.scale**2 / 2 + noise.mean_scale**4 + means * noise.mean_scale**2
     relative = (spread / scales**2) ** 2
-    added: FloatArray = crossed / np.outer(scales, scales) ** 2 + values**2 / 4 * np.add.outer(relative, relative)
-    return added
+    return crossed / np.outer(scales, scales) ** 2 + values**2 / 4 * np.add.outer(relative, relative)
 
 
 def _with_unknown(values: FloatArray, errors: FloatArray, noise: FloatArray, known: BoolArray) -> Correlations:
@@ -150,6 +146,6 @@ def holm(p_values: FloatArray) -> FloatArray:
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.minimum(1.0, np.maximum.accumulate(factors * p_values[order]))
-    found: FloatArray = np.empty_like(adjusted)
-    found[order] = adjusted
-    return found
+    in_order: FloatArray = np.empty_like(adjusted)
+    in_order[order] = adjusted
+    return in_order

@@ -22,12 +22,12 @@ import numpy as np
 
 from dpcape.core.arrays import FloatArray
 from dpcape.postprocessing.component_tests import MomentNoise, in_order, n_draws, p_value_of, quantile
-from dpcape.postprocessing.eigen import Spectrum
+from dpcape.postprocessing.eigen import Spectrum, signed
 from dpcape.postprocessing.largest_norms import operator_norms
 
-# Against records that are not normal, and whitening by released moments, as for two views.
+# Margin for records that are not normal and for whitening by released moments, as for two views.
 MARGIN = 1.05
-# Entries of the draws that are held at a time.
+# Maximum number of entries of draws in memory.
 _MOST_ENTRIES = 1 << 20
 _SEED = 20260714
 
@@ -53,16 +53,16 @@ class SharedComponents:
 
 def whitened_crosses(moment: FloatArray, spectra: Sequence[Spectrum]) -> FloatArray:
     """Return the cross moments of all pairs of views, whitened, in the eigenbases of the views."""
-    places = places_of(spectra)
+    slices = view_slices(spectra)
     crosses = np.zeros_like(moment)
-    for (at, first), (other, second) in combinations(zip(places, spectra, strict=True), 2):
+    for (at, first), (other, second) in combinations(zip(slices, spectra, strict=True), 2):
         cross = first.vectors.T @ moment[at, other] @ second.vectors
         crosses[at, other] = first.whitener[:, np.newaxis] * cross * second.whitener
         crosses[other, at] = crosses[at, other].T
     return crosses
 
 
-def places_of(spectra: Sequence[Spectrum]) -> list[slice[int, int, None]]:
+def view_slices(spectra: Sequence[Spectrum]) -> list[slice[int, int, None]]:
     """Return the columns of each view."""
     sizes = [spectrum.size for spectrum in spectra]
     return [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
@@ -76,25 +76,23 @@ def shared_components(crosses: FloatArray, spectra: Sequence[Spectrum], n_compon
     values, vectors = np.linalg.eigh(crosses)
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
     weights, units = np.empty_like(vectors), np.empty_like(vectors)
-    for at, spectrum in zip(places_of(spectra), spectra, strict=True):
+    for at, spectrum in zip(view_slices(spectra), spectra, strict=True):
         lengths = np.linalg.norm(vectors[at], axis=0)
         # A view that takes no part has no direction.
         units[at] = np.where(lengths > 1e-9, vectors[at] / np.maximum(lengths, 1e-9), 0.0)
         weights[at] = (spectrum.vectors * spectrum.whitener) @ units[at]
-    first = weights[: spectra[0].size]
-    signs = np.sign(first[np.argmax(np.abs(first), axis=0), np.arange(first.shape[1])])
-    signs[signs == 0] = 1.0
+    _, signs = signed(weights[: spectra[0].size])
     return SharedComponents(weights * signs, values, _pair_correlations(crosses, units, spectra))
 
 
 def _pair_correlations(crosses: FloatArray, units: FloatArray, spectra: Sequence[Spectrum]) -> FloatArray:
-    places = places_of(spectra)
-    found = np.tile(np.eye(len(spectra)), (units.shape[1], 1, 1))
+    slices = view_slices(spectra)
+    correlations = np.tile(np.eye(len(spectra)), (units.shape[1], 1, 1))
     for first, second in combinations(range(len(spectra)), 2):
-        at, other = places[first], places[second]
+        at, other = slices[first], slices[second]
         each = np.einsum("ik,ij,jk->k", units[at], crosses[at, other], units[other])
-        found[:, first, second] = found[:, second, first] = np.clip(each, -1.0, 1.0)
-    return found
+        correlations[:, first, second] = correlations[:, second, first] = np.clip(each, -1.0, 1.0)
+    return correlations
 
 
 @dataclass(frozen=True)
@@ -123,11 +121,11 @@ def unrelated_views(spectra: Sequence[Spectrum], noise: MomentNoise) -> Unrelate
     noise : MomentNoise
         Noise of the stacked moment.
     """
-    places = places_of(spectra)
+    slices = view_slices(spectra)
     eigenvalues, correlations = [], []
     for draws in _drawn_crosses(spectra, noise):
         eigenvalues.append(np.linalg.eigvalsh(draws)[:, -1])
-        norms = [operator_norms(draws[:, at, other]) for at, other in combinations(places, 2)]
+        norms = [operator_norms(draws[:, at, other]) for at, other in combinations(slices, 2)]
         correlations.append(np.max(norms, axis=0))
     return UnrelatedViews(MARGIN * np.concatenate(eigenvalues), MARGIN * np.concatenate(correlations))
 
@@ -135,18 +133,18 @@ def unrelated_views(spectra: Sequence[Spectrum], noise: MomentNoise) -> Unrelate
 def _drawn_crosses(spectra: Sequence[Spectrum], noise: MomentNoise) -> Iterator[FloatArray]:
     """Yield whitened cross moments of unrelated views, several at a time."""
     generator = np.random.default_rng(_SEED)
-    places = places_of(spectra)
-    size = places[-1].stop
+    slices = view_slices(spectra)
+    size = slices[-1].stop
     # Eigenvalues of the whole matrix and norms of all its blocks: each draw costs as much as several of two views.
     count = n_draws(4 * size**2)
     step = max(1, _MOST_ENTRIES // size**2)
-    means = [spectrum.vectors.T @ noise.mean[at] for at, spectrum in zip(places, spectra, strict=True)]
+    means = [spectrum.vectors.T @ noise.mean[at] for at, spectrum in zip(slices, spectra, strict=True)]
     for start in range(0, count, step):
         n = min(step, count - start)
         crosses = np.zeros((n, size, size))
         errors = generator.standard_normal((n, size)) * noise.mean_scale
         for view, other in combinations(range(len(spectra)), 2):
-            first, second, at, beside = spectra[view], spectra[other], places[view], places[other]
+            first, second, at, beside = spectra[view], spectra[other], slices[view], slices[other]
             shape = (n, first.size, second.size)
             sampled = generator.standard_normal(shape) * math.sqrt(noise.record_share)
             added = generator.standard_normal(shape) * (noise.scale / math.sqrt(2))

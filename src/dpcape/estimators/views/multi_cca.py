@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.multi_cca import MULTI_CCA as DESCRIPTION
@@ -125,6 +125,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _score, _per_score = "multicca", "correlations_"
     _builder: ClassVar[str] = "views(X, Y, ..., bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "weights_",
@@ -164,14 +165,14 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         unrelated = unrelated_views(spectra, noise)
         most = sum(widths) - max(widths)
         wanted = check_components(self.n_components, most)
-        found = shared_components(crosses, spectra, wanted or most)
-        p_values = shared_p_values(found.eigenvalues, unrelated)
+        components = shared_components(crosses, spectra, wanted or most)
+        p_values = shared_p_values(components.eigenvalues, unrelated)
         if wanted is None:
             wanted = max(1, int(np.sum(p_values <= LEVEL)))
         others = len(widths) - 1
-        self.weights_ = found.weights[:, :wanted] / scaling.units[:, np.newaxis]
-        self.correlations_ = np.clip(found.eigenvalues[:wanted] / others, 0.0, 1.0)
-        self.pair_correlations_ = found.pair_correlations[:wanted]
+        self.weights_ = components.weights[:, :wanted] / scaling.units[:, np.newaxis]
+        self.correlations_ = np.clip(components.eigenvalues[:wanted] / others, 0.0, 1.0)
+        self.pair_correlations_ = components.pair_correlations[:wanted]
         self.mean_ = scaling.rows(mean)
         self.widths_ = np.array(widths)
         self.noise_scale_ = noise.scale
@@ -184,11 +185,10 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
     def weights_of(self, view: int) -> FloatArray:
         """Return the directions in one view, (its columns, n_components); views count from 0."""
         require_fitted(self)
-        weights: FloatArray = self.weights_[self._places[view]]
-        return weights
+        return self.weights_[self._view_slices[view]]
 
     @property
-    def _places(self) -> list[slice[int, int, None]]:
+    def _view_slices(self) -> list[slice[int, int, None]]:
         return views_of(tuple(int(width) for width in self.widths_))
 
     @property
@@ -206,22 +206,13 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
         """
         require_fitted(self)
         if len(views) != len(self.widths_):
-            raise InvalidParameter(
-                "Views",
-                f"be the {len(self.widths_)} that the model was fitted with",
-                len(views),
-                "Write transform(X, Y, Z).",
-            )
-        found = []
-        for X, at in zip(views, self._places, strict=True):
+            must = f"be the {len(self.widths_)} that the model was fitted with"
+            raise InvalidParameter("Views", must, len(views), "Write transform(X, Y, Z).")
+        variates = []
+        for X, at in zip(views, self._view_slices, strict=True):
             rows = self._checked_rows(X, at.stop - at.start, first=at.start)
-            found.append((rows - self.mean_[at]) @ self.weights_[at])
-        return tuple(found)
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the components."""
-        require_fitted(self)
-        return np.array([f"multicca{index}" for index in range(len(self.correlations_))], dtype=object)
+            variates.append((rows - self.mean_[at]) @ self.weights_[at])
+        return tuple(variates)
 
     def _result(self) -> Result:
         count = len(self.correlations_)
@@ -277,7 +268,7 @@ class MultiCCA(ScoringEstimator, MultiviewEstimator):
 
     def _directions(self, parts: tuple[Estimates, ...], names: list[str]) -> Section:
         """Return the section about the directions in all views, with a table and a picture for each."""
-        views = [weights_section("", (), self.weights_[at].T, names[at], "component") for at in self._places]
+        views = [weights_section("", (), self.weights_[at].T, names[at], "component") for at in self._view_slices]
         return Section(
             title="Directions in the views",
             estimates=parts,

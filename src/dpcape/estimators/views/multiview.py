@@ -30,7 +30,7 @@ PAIR_TESTS = (
     "P-values say how often unrelated views give a pair as strong, after the pairs before it; testing stops at the "
     "first above 0.05, and the rest are 1."
 )
-"""What the tests of pairs are."""
+"""Explanation of the p-values of pairs, for reports."""
 
 
 class MultiviewEstimator(SiteAdjusted):
@@ -38,7 +38,7 @@ class MultiviewEstimator(SiteAdjusted):
 
     center: bool | None
     scale: str | None
-    # What was released last, if means of sites were subtracted.
+    # Moments within sites, if the fit was adjusted for sites.
     _within: WithinSites | None = None
     # Share of the recentred rows of a view that are not clipped.
     _quantile: ClassVar[float] = 0.9
@@ -53,7 +53,7 @@ class MultiviewEstimator(SiteAdjusted):
 
     def _scaling(self, federation: Federation, private: Allowance, source: RowSource | None = None) -> Scaling:
         """Return how views are standardised: by their bounds, or by what is released for it."""
-        # Of an earlier fit, which may have been adjusted for sites.
+        # Forget the moments within sites of an earlier fit.
         self._within = None
         source = source or RowSource(federation.facts)
         scaling = by_bounds(source.facts)
@@ -64,8 +64,8 @@ class MultiviewEstimator(SiteAdjusted):
             if recentred_or_warned(public):
                 scaling = private_scaling(federation, private, quantile=self._quantile, keep_units=True, source=source)
         elif deviations_found(public):
-            found = bool(lengths_found(public))
-            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=found, source=source)
+            has_lengths = bool(lengths_found(public))
+            scaling = private_scaling(federation, private, quantile=self._quantile, lengths=has_lengths, source=source)
         else:
             warn_of_no_scaling()
         return scaling
@@ -169,6 +169,6 @@ class TwoViewEstimator(ScoringEstimator, MultiviewEstimator):
 
 
 def noise_level(quantity: str, of: str, value: float) -> Estimates:
-    """Return how strong noise and sampling alone may look."""
+    """Return the level that noise and sampling alone reach."""
     estimand = f"95% quantile of the first one that noise and sampling give if the {of} are unrelated"
     return Estimates(quantity=f"{quantity}, of noise alone", estimand=estimand, value=value)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.parameters import check_components
@@ -104,6 +103,7 @@ class PLS(TwoViewEstimator):
     """
 
     analysis: ClassVar[Analysis | None] = DESCRIPTION
+    _score, _per_score = "pls", "covariances_"
     _builder: ClassVar[str] = "views(X, Y, bounds=...)"
     _fitted: ClassVar[tuple[str, ...]] = (
         "x_weights_",
@@ -140,24 +140,19 @@ class PLS(TwoViewEstimator):
         cross = whitened_cross(covariance, (first, second))
         unrelated = correlation_draws((first, second), noise)
         wanted = check_components(self.n_components, min(widths))
-        found = correlation_p_values(cross, unrelated, wanted or min(widths))
+        p_values = correlation_p_values(cross, unrelated, wanted or min(widths))
         if wanted is None:
-            wanted = max(1, int(np.sum(found <= LEVEL)))
+            wanted = max(1, int(np.sum(p_values <= LEVEL)))
         x_weights, y_weights, values = canonical_pairs(cross, (first, second))
         # Views were divided by their radii as a whole, which leaves directions as they are.
         unit = float(np.prod(scaling.radius))
         scale_x, scale_y = np.split(scaling.scale[:, np.newaxis], [widths[0]])
         self.x_weights_, self.y_weights_ = x_weights[:, :wanted] / scale_x, y_weights[:, :wanted] / scale_y
-        self.covariances_, self.p_values_ = unit * values[:wanted], found[:wanted]
+        self.covariances_, self.p_values_ = unit * values[:wanted], p_values[:wanted]
         self.x_mean_, self.y_mean_ = np.split(scaling.rows(mean), [widths[0]])
         self.noise_scale_, self.noise_level_ = noise.scale, unit * correlation_of_noise(unrelated)
         self.verdicts_ = of_tests(numbered("pair", wanted), self.p_values_)
         self._state_centring(moment, math.sqrt(len(widths)))
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the pairs."""
-        require_fitted(self)
-        return np.array([f"pls{index}" for index in range(len(self.covariances_))], dtype=object)
 
     def _result(self) -> Result:
         values = Estimates(

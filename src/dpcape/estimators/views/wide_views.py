@@ -66,20 +66,24 @@ class WideView:
         """Number of the first columns of the basis that are used."""
         return len(self.directions)
 
-    def weights(self, found: FloatArray) -> FloatArray:
+    def weights(self, variate_weights: FloatArray) -> FloatArray:
         """Return weights in the directions, (d, K), at full resolution and in the units of the rows: (D, K)."""
-        return basis_maps(self.basis, self.directions @ found).T / self.radius
+        return basis_maps(self.basis, self.directions @ variate_weights).T / self.radius
 
-    def loadings(self, found: FloatArray) -> FloatArray:
+    def loadings(self, variate_weights: FloatArray) -> FloatArray:
         """Return the covariances of the columns, within the basis, with the variates of these weights: (D, K)."""
-        whole = self.basis.is_complete
-        inside = self.covariance @ found if whole else self.directions @ (self.values[:, np.newaxis] * found)
+        is_complete = self.basis.is_complete
+        inside = (
+            self.covariance @ variate_weights
+            if is_complete
+            else self.directions @ (self.values[:, np.newaxis] * variate_weights)
+        )
         return basis_maps(self.basis, inside).T * self.radius
 
     def beyond(self, maps: FloatArray, scale: float) -> FloatArray:
-        """Return released covariances of what is left, (D, K), without the noise that can be told from them."""
-        left = off_basis(self.basis, maps.T, self.n_kept)
-        return shrunk_maps(left, scale, self.basis.inside).T * self.radius
+        """Return released covariances of residuals, (D, K), shrunk by their noise."""
+        residual = off_basis(self.basis, maps.T, self.n_kept)
+        return shrunk_maps(residual, scale, self.basis.inside).T * self.radius
 
 
 @dataclass(frozen=True)
@@ -131,12 +135,7 @@ class WideViews:
 
 
 def released_views(
-    federation: Federation,
-    private: Allowance,
-    basis: SideBySide,
-    scaling: Scaling,
-    *,
-    center: bool,
+    federation: Federation, private: Allowance, basis: SideBySide, scaling: Scaling, *, center: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Release the moments of views in their public bases; return mean, second moment and energies left out.
 
@@ -153,22 +152,17 @@ def released_views(
     center : bool
         Whether the mean is released, too.
     """
-    given = of_basis(basis)
+    arrays = of_basis(basis)
     if center:
-        statistic = scaled(federation.facts, scaling, "centred_basis_moments", **given, mean_weight=MEAN_WEIGHT)
+        statistic = scaled(federation.facts, scaling, "centred_basis_moments", **arrays, mean_weight=MEAN_WEIGHT)
         mean, moment, energies = private.mean(statistic)
         return np.where(basis.used, mean, 0.0), moment, energies
-    moment, energies = private.mean(scaled(federation.facts, scaling, "basis_moments", **given))
+    moment, energies = private.mean(scaled(federation.facts, scaling, "basis_moments", **arrays))
     return np.zeros(basis.n_columns), moment, energies
 
 
 def reduced_views(
-    basis: SideBySide,
-    scaling: Scaling,
-    moment: FloatArray,
-    energies: FloatArray,
-    noise: MomentNoise,
-    least: int,
+    basis: SideBySide, scaling: Scaling, moment: FloatArray, energies: FloatArray, noise: MomentNoise, least: int
 ) -> WideViews:
     """Return views along the directions that noise does not hide.
 
@@ -196,17 +190,8 @@ def reduced_views(
     for at, (part, _, own) in enumerate(basis_parts(basis)):
         block = covariance[own, own]
         directions, values = _directions(part, block, noise.scale, least)
-        view = WideView(
-            part,
-            float(scaling.radius[at]),
-            block,
-            noise.mean[own],
-            float(energies[at]),
-            noise.scale,
-            directions,
-            values,
-        )
-        views.append(view)
+        radius, energy = float(scaling.radius[at]), float(energies[at])
+        views.append(WideView(part, radius, block, noise.mean[own], energy, noise.scale, directions, values))
         turn = np.zeros((basis.n_columns, directions.shape[1]))
         turn[own.start : own.start + len(directions)] = directions
         turns = np.hstack([turns, turn])
@@ -223,7 +208,7 @@ def _directions(part: Basis, covariance: FloatArray, scale: float, least: int) -
 
 
 def released_maps(
-    federation: Federation, private: Allowance, found: WideViews, weights: tuple[FloatArray, FloatArray]
+    federation: Federation, private: Allowance, reduced: WideViews, weights: tuple[FloatArray, FloatArray]
 ) -> list[FloatArray | None]:
     """Release covariances of what the kept columns leave of each wide view with its canonical variates.
 
@@ -233,7 +218,7 @@ def released_maps(
         The sites.
     private : Allowance
         Its next release is used.
-    found : WideViews
+    reduced : WideViews
         The moments that were released.
     weights : tuple of array
         Weights of the directions of each view in its variates, (d, K).
@@ -243,11 +228,11 @@ def released_maps(
     list of array or None
         For each view, what is added to its loadings, (D, K); None for a view of which nothing is left out.
     """
-    wide = [at for at, view in enumerate(found.views) if not view.basis.is_complete]
+    wide = [at for at, view in enumerate(reduced.views) if not view.basis.is_complete]
     reach = score_reach(weights[0].shape[1])
     scores, offsets, lengths = [], [], []
     for at in wide:
-        view = found.views[at]
+        view = reduced.views[at]
         mine = view.directions @ weights[at] / reach
         scores.append(mine)
         offsets.append(view.mean[: view.n_kept] @ mine)
@@ -256,19 +241,19 @@ def released_maps(
         lengths.append(energy * math.sqrt(len(wide)))
     statistic = scaled(
         federation.facts,
-        found.scaling,
+        reduced.scaling,
         "residual_maps",
-        **of_basis(found.basis),
-        kept=np.array([found.views[at].n_kept for at in wide]),
+        **of_basis(reduced.basis),
+        kept=np.array([reduced.views[at].n_kept for at in wide]),
         scores=np.vstack(scores),
         offset=np.array(offsets),
         residual_scale=np.array(lengths),
     )
     maps = private.mean(statistic) * reach
     scale = private.releases[-1].scale / private.counted.divisor * reach
-    result: list[FloatArray | None] = [None] * len(found.views)
+    result: list[FloatArray | None] = [None] * len(reduced.views)
     end = 0
     for at, length in zip(wide, lengths, strict=True):
-        start, end = end, end + found.views[at].basis.n_features
-        result[at] = found.views[at].beyond(maps[start:end] * length, scale * length)
+        start, end = end, end + reduced.views[at].basis.n_features
+        result[at] = reduced.views[at].beyond(maps[start:end] * length, scale * length)
     return result

@@ -117,7 +117,7 @@ def _group(item: tuple[str, tuple[Analysis, Variant]]) -> str:
     return item[1][0].group
 
 
-def _asked(analysis: Analysis, variant: Variant) -> dict[str, dict[str, object]]:
+def _options_of(analysis: Analysis, variant: Variant) -> dict[str, dict[str, object]]:
     """Return titles, kinds and limits of a variant's options."""
     facts = {entry.name for entry in analysis.facts}
     return {
@@ -149,7 +149,7 @@ def _analysis(name: str) -> dict[str, object]:
         "many_views": analysis.has_many_views,
         "labels": variant.labels or analysis.labels,
         "options": start,
-        "asked": _asked(analysis, variant),
+        "asked": _options_of(analysis, variant),
         "fixed": dict(variant.fixed),
         "measure": measure.title,
         "measure_name": analysis.measure,

@@ -13,6 +13,7 @@ from dpcape.planning.page.traced import Event, Paths, Traced, expression, javasc
 
 # What an extent may depend on: public numbers, and the noise of earlier releases.
 _PUBLIC = "p, noise1, noise2, noise3"
+_NOISES = "    let noise1 = 1, noise2 = 1, noise3 = 1;\n"
 # Facts of the records on the page; everything else a schedule uses is an option, or fixed.
 _FACTS = (
     "n_features",
@@ -32,7 +33,7 @@ def schedule_script() -> str:
     """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
     extents: dict[str, int] = {}
     entries = [
-        f"  {json.dumps(name)}: function* (p) {{\n{_body(ways(analysis, variant, extents))}  }},"
+        f"  {json.dumps(name)}: function* (p) {{\n{_NOISES}{tree(ways(analysis, variant, extents))}  }},"
         for name, (analysis, variant) in variants().items()
     ]
     shared = "".join(f"  ({_PUBLIC}) => ({text}),\n" for text in extents)
@@ -70,15 +71,13 @@ def ways(analysis: Analysis, variant: Variant, extents: dict[str, int]) -> list[
     return runs
 
 
-def _body(runs: list[list[Event]]) -> str:
-    return "    let noise1 = 1, noise2 = 1, noise3 = 1;\n" + tree(runs)
-
-
 def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, int]) -> None:
     """Run a schedule along one way, and note what it releases."""
     public = traced(analysis, variant, paths)
-    asked = [parameter for parameter in (*analysis.parameters, *analysis.facts) if parameter.name in variant.options]
-    paths.events += [line for parameter in asked if (line := _check(parameter, public))]
+    parameters = [
+        parameter for parameter in (*analysis.parameters, *analysis.facts) if parameter.name in variant.options
+    ]
+    paths.events += [line for parameter in parameters if (line := _check(parameter, public))]
     running, number = analysis.schedule(public), 0
     answer: Any = None
     while True:
@@ -95,9 +94,9 @@ def _run(analysis: Analysis, variant: Variant, paths: Paths, extents: dict[str, 
             continue
         release = alternatives(step)[0]
         number += release.feeds
-        kept = f"noise{number} = " if release.feeds else ""
+        assignment = f"noise{number} = " if release.feeds else ""
         if release.when:
-            paths.events.append(f"{kept}yield {_release(release, paths, extents)};")
+            paths.events.append(f"{assignment}yield {_release(release, paths, extents)};")
             answer = Traced(f"noise{number}", paths) if release.feeds else None
         else:
             answer = 1 if release.feeds else None

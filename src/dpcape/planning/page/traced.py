@@ -57,10 +57,10 @@ class Traced:
         return Traced(f"(-{self.text})", self.paths)
 
     def __floordiv__(self, other: object) -> Traced:
-        return Traced(f"Math.floor({self.text} / {_whole(other)})", self.paths)
+        return Traced(f"Math.floor({self.text} / {_integer_operand(other)})", self.paths)
 
     def __rfloordiv__(self, other: object) -> Traced:
-        return Traced(f"Math.floor({_whole(other)} / {self.text})", self.paths)
+        return Traced(f"Math.floor({_integer_operand(other)} / {self.text})", self.paths)
 
     def _not_known(self) -> Never:
         raise TypeError(
@@ -105,7 +105,7 @@ def written(value: object) -> str:
     return f"(-{text})" if math.copysign(1.0, number) < 0 else text
 
 
-def _whole(value: object) -> str:
+def _integer_operand(value: object) -> str:
     """Return the JavaScript expression of an operand of ``//``."""
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"Both operands of // must be integers; got {value!r}. Use / instead.")
@@ -128,19 +128,19 @@ class Paths:
     def __init__(self, known: dict[str, bool] | None = None) -> None:
         self._outer = dict(known or {})
         self._todo: list[list[tuple[str, bool]]] = [[]]
-        self._given: list[tuple[str, bool]] = []
+        self._prefix: list[tuple[str, bool]] = []
         self.known: dict[str, bool] = {}
         self.events: list[Event] = []
 
     def decide(self, text: str) -> bool:
         """Return the answer for a condition on this way; what was answered before is answered the same."""
         if text not in self.known:
-            taken = [event for event in self.events if isinstance(event, tuple)]
-            if len(taken) < len(self._given):
-                answer = self._given[len(taken)][1]
+            decided = [event for event in self.events if isinstance(event, tuple)]
+            if len(decided) < len(self._prefix):
+                answer = self._prefix[len(decided)][1]
             else:
                 answer = True
-                self._todo.append([*taken, (text, False)])
+                self._todo.append([*decided, (text, False)])
             self.known[text] = answer
             self.events.append((text, answer))
         return self.known[text]
@@ -150,7 +150,7 @@ class Paths:
         for _ in range(MOST_PATHS):
             if not self._todo:
                 return
-            self._given = self._todo.pop()
+            self._prefix = self._todo.pop()
             self.known, self.events = dict(self._outer), []
             yield
         if self._todo:
