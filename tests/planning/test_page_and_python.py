@@ -22,7 +22,7 @@ from dpcape.planning.declared import Declared
 from dpcape.planning.measures import measure_of
 from dpcape.planning.page.planner_page import write_planner
 from dpcape.planning.page.schedule_script import schedule_script
-from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of
+from dpcape.planning.planned import facts_of, options_of, parameters_of, releases_of, start_of
 from dpcape.planning.study_plan import _release_entry, plan_study, plans_of, terms_of
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node, which runs the page's scripts, is missing")
@@ -63,7 +63,7 @@ fs.writeFileSync("found.json", JSON.stringify(found));
 """
 
 
-def _options(names: tuple[str, ...], n_features: int, generator: np.random.Generator) -> dict[str, Any]:
+def _options(start: dict[str, Any], n_features: int, generator: np.random.Generator) -> dict[str, Any]:
     """Draw options of a variant; some are out of their range, and must be refused by both."""
 
     def whole(least: float, most: float) -> int:
@@ -90,12 +90,14 @@ def _options(names: tuple[str, ...], n_features: int, generator: np.random.Gener
         "noise_variance": float(10 ** generator.uniform(-4, 1)),
         "n_timepoints": whole(2, 1000),
     }
-    return {name: drawn[name] for name in names}
+    # Other options are as a plan begins.
+    return {name: drawn.get(name, start[name]) for name in start}
 
 
 def _cases() -> list[dict[str, Any]]:
     generator, found = np.random.default_rng(20), []
     for name, (analysis, variant) in variants().items():
+        start = start_of(analysis, variant)
         for _ in range(N_CASES):
             n_views = 1 if analysis.records != "views" else 2 if analysis.most_views == 2 else generator.integers(2, 6)
             widths = [int(10 ** generator.uniform(0, 3.3)) for _ in range(n_views)]
@@ -110,7 +112,7 @@ def _cases() -> list[dict[str, Any]]:
                 "analysis": name,
                 "widths": widths,
                 "bounds": [float(10 ** generator.uniform(-2, 2)) for _ in range(n_views)],
-                "options": _options(variant.options, min(widths) if n_views > 1 else sum(widths), generator),
+                "options": _options(start, min(widths) if n_views > 1 else sum(widths), generator),
                 "sizes": [int(10 ** generator.uniform(1, 5)) for _ in range(n_sites)],
                 "protocol": protocol,
                 "epsilon": float(10 ** generator.uniform(-1, 1)),
