@@ -193,7 +193,7 @@ _SHARED = {
     "measure": Noise("noise of an adjusted difference, in standard deviations of the outcome", _noise),
     "law": LAW,
     "reason": "the diameters are proved at DesignMoments and ResidualProducts, for any residualiser",
-    "reference": "docs/analyses/contrasts.md",
+    "reference": "docs/analyses/contrasts.md#privacy",
 }
 _OPTIONS = ("n_sites", "n_covariates")
 GROUP_CONTRAST = Analysis(

@@ -105,5 +105,5 @@ CORRELATION = Analysis(
     ),
     law=LAW,
     reason="mean, scale and radius first, then mean and second moment of the standardised rows jointly",
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/correlation.md#privacy; {ANALYZE_GAUSS}",
 )

@@ -107,5 +107,5 @@ COX = Analysis(
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
     law=LAW,
     reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",
-    reference="docs/analyses/cox.md",
+    reference="docs/analyses/cox.md#privacy",
 )

@@ -14,7 +14,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import MOST_VIEWS, PublicFacts
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
-LAW = "tests/laws/test_statistics.py"
+LAW = "tests/laws/test_statistics.py::test_no_two_contributions_are_farther_apart_than_the_diameter"
 """Test that searches statistics for records that refute what is proved of them."""
 GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (
     "Means and components",
@@ -232,7 +232,7 @@ class Analysis:
     reason : str
         Why it is private, or on what condition.
     reference : str
-        Where this is proved or documented.
+        Page and section of the documentation, and papers of its references, after semicolons.
     place : int
         Position under the heading.
     in_studies : bool

@@ -141,5 +141,5 @@ GENERALIZED_LINEAR_MODEL = Analysis(
     ),
     law=LAW,
     reason="diameters of moments and of bounded scores with curvature are proved at the statistics",
-    reference="docs/analyses/generalized_linear_model.md",
+    reference="docs/analyses/generalized_linear_model.md#privacy",
 )

@@ -98,5 +98,5 @@ HARMONISE = Analysis(
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
     law=LAW,
     reason=MOMENTS_PROVED,
-    reference="docs/analyses/harmonise.md",
+    reference="docs/analyses/harmonise.md#privacy",
 )

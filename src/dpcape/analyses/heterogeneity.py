@@ -44,5 +44,5 @@ HETEROGENEITY = Analysis(
     audit=(AuditCase("heterogeneity", {"site": "third"}, "table", 4),),
     law=LAW,
     reason=MOMENTS_PROVED,
-    reference="docs/analyses/heterogeneity.md",
+    reference="docs/analyses/heterogeneity.md#privacy",
 )

@@ -340,5 +340,5 @@ JOINT_ICA = Analysis(
     ),
     law=LAW,
     reason="clipped moments or gradients; every release is counted; the guarantee names the unit",
-    reference="docs/analyses/joint_ica.md",
+    reference="docs/analyses/joint_ica.md#privacy",
 )

@@ -128,5 +128,5 @@ KMEANS = Analysis(
     ),
     law=LAW,
     reason=EVERY_ROUND,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/kmeans.md#privacy",
 )

@@ -57,5 +57,5 @@ MEAN = Analysis(
     ),
     law=LAW,
     reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
-    reference="docs/analyses",
+    reference="docs/analyses/mean.md#privacy",
 )

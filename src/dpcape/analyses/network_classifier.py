@@ -130,5 +130,5 @@ NETWORK_CLASSIFIER = Analysis(
     ),
     law=LAW,
     reason=EVERY_ROUND,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/network.md#privacy",
 )

@@ -67,5 +67,5 @@ POLYNOMIAL_LOSS = Analysis(
     audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
     law=LAW,
     reason=f"{JOINT_DEGREES} (built-in losses)",
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/regression.md#privacy",
 )

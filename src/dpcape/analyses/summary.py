@@ -177,5 +177,5 @@ SUMMARY = Analysis(
     ),
     law=LAW,
     reason="the diameter of counts by group and cell is proved at GroupedCounts",
-    reference="docs/analyses/summary.md",
+    reference="docs/analyses/summary.md#privacy",
 )

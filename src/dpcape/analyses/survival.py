@@ -142,7 +142,7 @@ KAPLAN_MEIER = Analysis(
     audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),
     law=LAW,
     reason=_REASON,
-    reference="docs/analyses/survival.md",
+    reference="docs/analyses/survival.md#privacy",
 )
 
 LOG_RANK = Analysis(
@@ -168,5 +168,5 @@ LOG_RANK = Analysis(
     audit=(AuditCase("log-rank", {"by": ("group",), "bins": 4}, "followed", 4),),
     law=LAW,
     reason=_REASON,
-    reference="docs/analyses/survival.md",
+    reference="docs/analyses/survival.md#privacy",
 )
