@@ -83,8 +83,30 @@ def write(family: str, folder: Path) -> None:
         found: Any = {"texts": texts, "digests": fixed.digests(texts)}
     else:
         found = _made(family, folder)
+    _write(family, found)
+
+
+def _write(family: str, found: dict[str, Any]) -> None:
     lines = [f"{json.dumps(key, ensure_ascii=False)}: {_line(found[key])}" for key in found]
     (HERE / f"{family}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def write_new(family: str, folder: Path) -> bool:
+    """Record what was never recorded, and nothing else; return whether there was anything."""
+    was = stored(family)
+    found = _with_new(was, computed(family, folder))
+    if found != was:
+        _write(family, found)
+    return bool(found != was)
+
+
+def _with_new(was: Any, now: Any) -> Any:
+    """Return what was recorded, with entries that are new where the order of what is computed has them."""
+    if not isinstance(was, dict) or not isinstance(now, dict):
+        return was
+    return {key: _with_new(was[key], now[key]) if key in was else now[key] for key in now} | {
+        key: was[key] for key in was if key not in now
+    }
 
 
 def _line(value: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import dpcape
 
 from .fixed import HEAD, LYON_STUDY, ROWS, written_site
-from .places import Charge, Pages, Spent, Study, card_html, card_of, card_text, errors, main, run_in_process
+from .places import PLANNED, Charge, Pages, Spent, Study, card_html, card_of, card_text, errors, main, run_in_process
 from .repeated import repeated
 
 
@@ -27,7 +27,8 @@ def help_texts() -> dict[str, str]:
         # As when it is invoked: Click keeps the help option of a command from its first use in this process.
         settings = {"terminal_width": 80, "max_content_width": 80, **command.context_settings}
         context = click.Context(command, info_name=name, parent=parent, **settings)
-        found[context.command_path] = command.get_help(context)
+        # The names of what can be planned follow from descriptions.
+        found[context.command_path] = command.get_help(context).replace("|".join(PLANNED), "ANALYSIS|...")
         if isinstance(command, click.Group):
             for child in command.list_commands(context):
                 known = command.get_command(context, child)

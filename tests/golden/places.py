@@ -13,7 +13,7 @@ from dpcape.core.statistic import _KNOWN as KNOWN_STATISTICS
 from dpcape.core.statistic import load_all
 from dpcape.guarantee.card import Spent, card_html, card_of, card_text
 from dpcape.planning.consortium import Consortium as Setting
-from dpcape.planning.planned import releases_of
+from dpcape.planning.planned import releases_of, start_of
 from dpcape.planning.study_plan import plan_study
 from dpcape.runs import folder as run_folder
 from dpcape.runs.in_process import run_in_process
@@ -62,5 +62,6 @@ __all__ = [
     "releases_of",
     "run_in_process",
     "second_moment",
+    "start_of",
     "statistic_names",
 ]

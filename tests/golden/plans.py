@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .places import PLANNED, Setting, errors, make_protocol, plan_study, releases_of
+from .places import PLANNED, Setting, errors, make_protocol, plan_study, releases_of, start_of
 
 Study = tuple[str, list[int], list[float], dict[str, Any]]
 
 
-# One for each analysis that can be planned.
+# For each analysis that can be planned: of others than these, as a plan begins.
 STUDIES: list[Study] = [
     ("mean", [40], [2.0], {}),
     ("uncentred-pca", [40], [2.0], {"n_components": 1}),
@@ -62,6 +62,12 @@ STUDIES: list[Study] = [
     ("infomax-joint-ica", [900], [1.0], {"n_components": 20, "n_basis": 20, "n_iter": 50}),
     ("subject-joint-ica", [900], [1.0], {"n_components": 20, "n_basis": 20, "n_timepoints": 120}),
     ("subject-infomax-joint-ica", [900], [1.0], {"n_components": 20, "n_basis": 20, "n_timepoints": 40, "n_iter": 30}),
+]
+SHAPES = {"views": ([3, 9], [1.0, 2.5]), "table": ([6], [1.0])}
+STUDIES += [
+    (name, *SHAPES.get(analysis.records, ([12], [3.0])), start_of(analysis, variant))
+    for name, (analysis, variant) in PLANNED.items()
+    if name not in {study[0] for study in STUDIES}
 ]
 
 EQUAL, UNEQUAL = [6000] * 10, [900, 20000, 350, 4000, 51]
@@ -140,7 +146,7 @@ def _listed(entry: Any) -> list[Any]:
 
 
 def plan_words() -> dict[str, Any]:
-    """Return the words a plan says about each protocol, the keys of its entries, and what each analysis is called."""
+    """Return the words a plan says about each protocol, and the keys of its entries."""
     words = {}
     for (kind, colluding, minimum, ratio), numbers, epsilon, delta in SETTINGS:
         protocol = make_protocol(kind, n_colluding=colluding, minimum_sites=minimum, cancelling_ratio=ratio)
@@ -154,8 +160,4 @@ def plan_words() -> dict[str, Any]:
             "keys": list(plan),
             "keys of releases": [list(entry) for entry in plan["releases"]],
         }
-    titles = {
-        name: {"title": variant.title, "group": analysis.group, "note": variant.note}
-        for name, (analysis, variant) in PLANNED.items()
-    }
-    return {"protocols": words, "analyses": titles}
+    return {"protocols": words}

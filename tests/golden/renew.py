@@ -1,4 +1,8 @@
-"""Record vectors again: ``python tests/golden/renew.py NAME...``, or ``words`` for help and pages, or ``all``."""
+"""Record vectors again: ``python tests/golden/renew.py NAME...``, or ``words`` for help and pages, or ``all``.
+
+``new`` records what a new analysis or statistic adds to ``plans``, ``forms`` and ``guarantees.toml``, and leaves alone
+whatever was recorded before.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,18 @@ def main(names: list[str]) -> None:
     here = Path(__file__).resolve().parent
     sys.path[:] = [str(here.parent), *(entry for entry in sys.path if Path(entry or ".").resolve() != here)]
     cases = import_module(f"{here.name}.cases")
+    if names == ["new"]:
+        for family in ("plans", "forms"):
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"{family}.json: {'new entries' if cases.write_new(family, Path(folder)) else 'nothing new'}")
+        labels = import_module("privacy.test_regression").write_new()
+        print(f"guarantees.toml: {', '.join(labels) or 'nothing new'}")
+        return
     groups = {"all": list(cases.FAMILIES), "words": list(cases.WORDS)}
     chosen = [family for name in names for family in groups.get(name, [name])]
     unknown = [name for name in chosen if name not in cases.FAMILIES]
     if unknown or not chosen:
-        sys.exit(f"name some of: all, words, {', '.join(cases.FAMILIES)}")
+        sys.exit(f"name some of: new, all, words, {', '.join(cases.FAMILIES)}")
     for family in chosen:
         path = here / f"{family}.json"
         before = cases.stored(family) if path.exists() else {}

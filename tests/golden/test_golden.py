@@ -16,7 +16,7 @@ from .cases import LASTING, WORDS, computed, difference, stored
 @pytest.mark.parametrize("family", LASTING)
 def test_vectors_are_as_recorded(family: str, tmp_path: Path) -> None:
     found = difference(family, stored(family), computed(family, tmp_path))
-    assert not found, f"{found}\n(plans, bytes and digests must stay; see tests/golden/renew.py)"
+    assert not found, f"{found}\n(these must stay; of a new analysis: python tests/golden/renew.py new)"
 
 
 @pytest.mark.filterwarnings("ignore::dpcape.core.errors.DpcapeWarning")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcape.core.facts import PublicFacts
 from dpcape.core.statistic import Statistic, build
 
 Vector = NDArray[np.float64]
@@ -31,6 +32,9 @@ class Case:
     reaches : part of the diameter that the search must find; 1 where the diameter is attained. It gives the search
         teeth: a search that finds nothing proves nothing.
     expected : natural mean, flattened, computed without the statistic from parameters; None where there is none.
+    numbers : what a plan knows of the statistic before there are any arrays, from facts and public values; None where
+        ``test_extents.py`` says it.
+    extent : size, diameter and radius as the proof has them; None where ``test_extents.py`` has them.
     """
 
     name: str
@@ -40,6 +44,8 @@ class Case:
     public: Mapping[str, Any] = field(default_factory=dict)
     reaches: float = 0.999
     expected: Callable[[Vector], Vector] | None = None
+    numbers: Callable[[PublicFacts, Mapping[str, Any]], dict[str, Any]] | None = None
+    extent: tuple[int, float, float] | None = None
 
     def statistic(self) -> Statistic:
         facts = self.records(np.zeros((1, self.n_parameters))).facts()

@@ -149,6 +149,15 @@ def test_centre_noise_is_that_of_sum_and_share() -> None:
     assert measure.value([scale]) == pytest.approx(distance, rel=0.02)
 
 
+def test_gradients_of_several_layers_have_as_much_noise_as_weights() -> None:
+    options = {"n_hidden": (3, 2), "clip": 0.5}
+    labels = facts("labelled", 5, classes=("no", "yes"))
+    measure = measure_of(analyses()["network_classifier"], labels, options, Declared())
+    assert measure is not None
+    # 6 x 3 weights and biases, then 4 x 2 and 3 x 1.
+    assert measure.value([1e-3]) == pytest.approx(1e-3 * math.sqrt(18 + 8 + 3) / 0.5)
+
+
 @pytest.mark.parametrize(
     "declared",
     [

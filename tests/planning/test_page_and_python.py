@@ -13,18 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpcape.analyses.description import Noise
 from dpcape.analyses.registry import variants
 from dpcape.core.errors import DpcapeError
 from dpcape.core.protocols.registry import make_protocol, plannable
 from dpcape.planning.consortium import Consortium
+from dpcape.planning.declared import Declared
+from dpcape.planning.measures import measure_of
 from dpcape.planning.page.planner_page import write_planner
-from dpcape.planning.planned import options_of, plans_of, releases_of
+from dpcape.planning.page.schedule_script import schedule_script
+from dpcape.planning.planned import facts_of, options_of, parameters_of, plans_of, releases_of, start_of
 from dpcape.planning.study_plan import _release_entry, plan_study, terms_of
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node, which runs the page's scripts, is missing")
 N_CASES = 24
 # Powers, hypot, exponentials and logarithms are rounded by libraries that differ in the last digits.
 RELATIVE = 1e-9
+ROUNDED = re.compile(r"\*\*|hypot|poissonLoss")
+DECLARED = Declared(decay=0.7)
 NUMBERS = (
     "times", "share", "mu", "sensitivity", "own_scale", "shared_scale", "aggregate_scale",
     "aggregate_scale_at_minimum", "pooled_scale", "noise_ratio", "entries",
@@ -37,6 +43,10 @@ const fs = require("fs"), vm = require("vm");
 const context = vm.createContext({ console });
 try { vm.runInContext(fs.readFileSync("page.js", "utf8"), context); } catch (error) { void error; }
 const plan = (one) => { context.one = one; return vm.runInContext("planStudy(one)", context); };
+const measure = (one, scales) => {
+  Object.assign(context, { one, scales, declared: DECLARED });
+  return vm.runInContext("measureOf(one, declared)(scales)", context);
+};
 const found = JSON.parse(fs.readFileSync("cases.json", "utf8")).map((one) => {
   try {
     const made = plan(one);
@@ -44,11 +54,16 @@ const found = JSON.parse(fs.readFileSync("cases.json", "utf8")).map((one) => {
             ...made.releases.map((entry) => [entry.statistic, entry.known, ...NUMBERS.map((key) => entry[key])])];
   } catch (error) { return error.message; }
 });
+const measured = JSON.parse(fs.readFileSync("cases.json", "utf8")).map((one) => {
+  // As a text, so that an infinite one is kept.
+  try { return String(measure(one, one.scales)).replace("Infinity", "inf"); } catch (error) { return error.message; }
+});
+fs.writeFileSync("measured.json", JSON.stringify(measured));
 fs.writeFileSync("found.json", JSON.stringify(found));
 """
 
 
-def _options(names: tuple[str, ...], n_features: int, generator: np.random.Generator) -> dict[str, Any]:
+def _options(start: dict[str, Any], n_features: int, generator: np.random.Generator) -> dict[str, Any]:
     """Draw options of a variant; some are out of their range, and must be refused by both."""
 
     def whole(least: float, most: float) -> int:
@@ -75,12 +90,14 @@ def _options(names: tuple[str, ...], n_features: int, generator: np.random.Gener
         "noise_variance": float(10 ** generator.uniform(-4, 1)),
         "n_timepoints": whole(2, 1000),
     }
-    return {name: drawn[name] for name in names}
+    # Other options are as a plan begins.
+    return {name: drawn.get(name, start[name]) for name in start}
 
 
 def _cases() -> list[dict[str, Any]]:
     generator, found = np.random.default_rng(20), []
     for name, (analysis, variant) in variants().items():
+        start = start_of(analysis, variant)
         for _ in range(N_CASES):
             n_views = 1 if analysis.records != "views" else 2 if analysis.most_views == 2 else generator.integers(2, 6)
             widths = [int(10 ** generator.uniform(0, 3.3)) for _ in range(n_views)]
@@ -95,11 +112,12 @@ def _cases() -> list[dict[str, Any]]:
                 "analysis": name,
                 "widths": widths,
                 "bounds": [float(10 ** generator.uniform(-2, 2)) for _ in range(n_views)],
-                "options": _options(variant.options, min(widths) if n_views > 1 else sum(widths), generator),
+                "options": _options(start, min(widths) if n_views > 1 else sum(widths), generator),
                 "sizes": [int(10 ** generator.uniform(1, 5)) for _ in range(n_sites)],
                 "protocol": protocol,
                 "epsilon": float(10 ** generator.uniform(-1, 1)),
                 "delta": float(10 ** generator.uniform(-9, -4)),
+                "scales": (10 ** generator.uniform(-4, 0, size=8)).tolist(),
             }
             try:
                 case["options"] = options_of(name, case["options"])
@@ -139,7 +157,8 @@ def _by_page(cases: list[dict[str, Any]], folder: Path) -> list[Any]:
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     (folder / "page.js").write_text("\n".join(scripts), encoding="utf-8")
     (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
-    (folder / "run.js").write_text(RUNNER.replace("NUMBERS", json.dumps(NUMBERS)), encoding="utf-8")
+    runner = RUNNER.replace("NUMBERS", json.dumps(NUMBERS)).replace("DECLARED", json.dumps(vars(DECLARED)))
+    (folder / "run.js").write_text(runner, encoding="utf-8")
     subprocess.run(["node", "run.js"], cwd=folder, check=True)
     return list(json.loads((folder / "found.json").read_text(encoding="utf-8")))
 
@@ -153,6 +172,38 @@ def _numbers(plan: list[list[Any]]) -> list[float]:
                 entries = value if isinstance(value, list) else [value]
                 found += [-1.0 if entry is None else float(entry) for entry in entries]
     return found
+
+
+def _measured(case: dict[str, Any]) -> float:
+    """Return the expected error, or the size of the noise, for the drawn scales."""
+    analysis, chosen = variants()[case["analysis"]][0], {**case["options"]}
+    facts = facts_of(case["analysis"], case["widths"], case["bounds"], chosen)
+    measure = measure_of(analysis, facts, parameters_of(case["analysis"], chosen), DECLARED)
+    assert measure is not None
+    return measure.value(case["scales"])
+
+
+def test_the_page_measures_noise_as_python_does(tmp_path: Path) -> None:
+    """What is generated computes the same bits, unless a library rounds a step of it."""
+    write_planner(tmp_path / "plan.html")
+    cases, n_equal = _cases(), 0
+    planned = _by_page(cases, tmp_path)
+    measured = json.loads((tmp_path / "measured.json").read_text(encoding="utf-8"))
+    script = schedule_script()
+    generated = dict(re.findall(r'^  "([\w-]+)": \(p, scales\) => (.*),$', script, re.MULTILINE))
+    assert set(generated) == {name for name, (entry, _) in variants().items() if isinstance(entry.measure, Noise)}
+    for case, plan, page in zip(cases, planned, measured, strict=True):
+        if isinstance(plan, str):
+            # Refused by both, as the other test finds.
+            continue
+        formula = generated.get(case["analysis"], "**")
+        if ROUNDED.search(formula):
+            # An energy share is compared as a share: what is lost is one minus it.
+            assert float(page) == pytest.approx(_measured(case), rel=RELATIVE, abs=1e-12), case
+        else:
+            assert float(page) == _measured(case), case
+            n_equal += 1
+    assert n_equal >= 200
 
 
 def test_the_page_computes_what_python_computes(tmp_path: Path) -> None:

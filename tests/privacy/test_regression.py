@@ -107,7 +107,7 @@ def test_the_file_lists_every_estimator_under_every_protocol() -> None:
 @pytest.mark.parametrize("label", CASES)
 def test_releases_are_as_listed(label: str, protocol: str) -> None:
     expected = _expected().get(label, {}).get(protocol)
-    assert expected is not None, f"list {label} in {FILE.name}"
+    assert expected is not None, f"list {label} in {FILE.name}: python tests/golden/renew.py new"
     found = recorded(CASES[label], PROTOCOLS[protocol])
     assert {key for key in expected if not same(found[key], expected[key])} == set()
     assert found.keys() == expected.keys()
@@ -124,14 +124,28 @@ def _text(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
+def _entries(label: str) -> str:
+    """Return what an estimator releases under every protocol, as the file has it."""
+    lines = []
+    for name, protocol in PROTOCOLS.items():
+        lines.append(f"\n[{label}.{name}]")
+        lines += [f"{key} = {_text(value)}" for key, value in recorded(CASES[label], protocol).items()]
+    return "\n".join(lines)
+
+
+def write_new() -> list[str]:
+    """Add the estimators that the file does not list, and return their labels; what it lists stays."""
+    labels = [label for label in CASES if label not in _expected()]
+    if labels:
+        FILE.write_text(FILE.read_text().rstrip("\n") + "\n" + "".join(f"{_entries(label)}\n" for label in labels))
+    return labels
+
+
 def _print_all() -> None:
     print("# What every estimator releases under every protocol; see test_regression.py. Edit only with a reason.\n")
     print(f"[setting]\nepsilon = {EPSILON}\ndelta = {DELTA}\nn_sites = 4\nn_colluding = 1")
-    for label, case in CASES.items():
-        for name, protocol in PROTOCOLS.items():
-            print(f"\n[{label}.{name}]")
-            for key, value in recorded(case, protocol).items():
-                print(f"{key} = {_text(value)}")
+    for label in CASES:
+        print(_entries(label))
 
 
 if __name__ == "__main__":

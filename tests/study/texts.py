@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from dpcape.analyses.registry import analyses
+
 HEAD = """\
 [study]
 name = "first"
@@ -70,6 +74,44 @@ ANALYSES = {
     "mixture_model": ("n_components = 2\nnoise_variance = 0.002", ROWS),
     "joint_ica": ("n_components = 3", SERIES),
 }
+# What the audit's small instances are made of, as a study declares it.
+AUDITED = {
+    "rows": 'kind = "rows"\nfeatures = 6\nbound = 1.0',
+    "views": VIEWS,
+    "three_views": SEVERAL,
+    "documents": DOCUMENTS,
+    "two_classes": CLASSES,
+    "three_classes": CLASSES.replace('["a", "b"]', '["a", "b", "c"]'),
+    "response": RESPONSE,
+    "counts": RESPONSE,
+    "positive": RESPONSE,
+    "time_points": SERIES,
+    "people": SERIES.replace('"record"', '"subject"\nrows_per_subject = 8'),
+    "table": """kind = "table"
+[data.columns]
+first = { range = [-1, 1] }
+second = { range = [-1, 1] }
+third = { levels = ["a", "b", "c"] }
+group = { levels = ["x", "y"] }""",
+    "followed": """kind = "table"
+[data.columns]
+survival = { time = "days", event = "died", range = [0, 2] }
+other = { range = [-1, 1] }
+group = { levels = ["x", "y"] }""",
+}
+
+
+def audited(analysis: str) -> tuple[str, str]:
+    """Return parameters and data of a study like the first that is audited."""
+    case = analyses()[analysis].audit[0]
+    lines = [f"{name} = {json.dumps(value)}" for name, value in case.parameters.items()]
+    return "\n".join(lines), AUDITED[case.records]
+
+
+# An analysis that is not in the list is tried as it is audited.
+ANALYSES |= {name: audited(name) for name, entry in analyses().items() if name not in ANALYSES and entry.audit}
+# Code of one's own, or a loss that a study declares elsewhere.
+del ANALYSES["polynomial_loss"]
 
 
 def text_of(analysis: str = "pca") -> str:

@@ -129,5 +129,5 @@ CCA = Analysis(
     ),
     law=LAW,
     reason=_REASON,
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/cca.md#privacy; {ANALYZE_GAUSS}",
 )

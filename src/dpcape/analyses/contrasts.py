@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import NUMBER, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -107,6 +108,14 @@ def _schedule(p: Public) -> Steps:
     yield Release("residual_products", {"n_outcomes": n_outcomes, "width": width}, share=1 - share)
 
 
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    """Return the noise of d: residuals reach 1.4, and groups of equal size are two apart."""
+    n_outcomes = p.n_features
+    if p.facts is not None and p.facts.columns:
+        n_outcomes = len(contrast_columns(p.facts, p.contrast, p.outcomes, p.covariates, p.site).outcomes)
+    return 2 * REACH * length_of_outcomes(n_outcomes) * scales[1]
+
+
 def _refuse(name: str, value: object, p: Public) -> None:
     if p.facts is None or not p.facts.columns:
         # A plan knows numbers of columns, not their names.
@@ -162,10 +171,10 @@ _SHARED = {
         "n_covariates": parameters.get("n_covariates", 0),
     },
     "schedule": _schedule,
-    "measure": "noise_of_contrasts",
+    "measure": Noise("noise of an adjusted difference, in standard deviations of the outcome", _noise),
     "law": LAW,
     "reason": "the diameters are proved at DesignMoments and ResidualProducts, for any residualiser",
-    "reference": "docs/analyses/contrasts.md",
+    "reference": "docs/analyses/contrasts.md#privacy",
 }
 _OPTIONS = ("n_sites", "n_covariates")
 GROUP_CONTRAST = Analysis(

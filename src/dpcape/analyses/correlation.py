@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpcape.analyses.cca import centred_moments_of_views
-from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant, public_facts
+from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Noise, Public, Variant, public_facts
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, shown
 from dpcape.analyses.pca import ANALYZE_GAUSS
@@ -15,6 +17,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.complete_rows import PREFIX, RowColumns
+from dpcape.statistics.scaling import USUAL_LENGTH
 
 TABLE = "table"
 
@@ -39,13 +42,6 @@ def correlated_columns(facts: PublicFacts, columns: object) -> list[int]:
     return chosen
 
 
-def correlated_width(facts: PublicFacts, columns: object) -> int:
-    """Return the number of columns that are correlated; a category of several levels counts once for each."""
-    if not facts.columns:
-        return facts.n_features
-    return RowColumns(facts, correlated_columns(facts, columns)).facts.n_features
-
-
 def public_rows(p: Public) -> Public:
     """Return the public numbers of the rows that are correlated; columns of a table become rows."""
     if p.kind != TABLE:
@@ -60,6 +56,14 @@ def _schedule(p: Public) -> Steps:
             yield replace(step, statistic=f"{PREFIX}{step.statistic}")
         else:
             yield step
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    """Return the noise of a correlation, for columns of equal variance and rows of the usual lengths."""
+    n_columns: float = p.n_features
+    if p.kind == TABLE:
+        n_columns = RowColumns(p.facts, correlated_columns(p.facts, p.columns)).facts.n_features
+    return scales[-1] / math.sqrt(2) * n_columns * USUAL_LENGTH**2
 
 
 def _refuse_columns(value: object, p: Public) -> None:
@@ -87,7 +91,7 @@ CORRELATION = Analysis(
         Variant("correlation", "Correlations", fixed={"scale": "private"}),
         Variant("correlation-as-given", "Correlations of columns as given", fixed={"scale": "none"}),
     ),
-    measure="noise_of_correlations",
+    measure=Noise("noise of each correlation", _noise, "share"),
     audit=(
         AuditCase("correlation", {}, "rows", 3),
         AuditCase("correlation-as-given", {"scale": "none"}, "rows", 3),
@@ -95,5 +99,5 @@ CORRELATION = Analysis(
     ),
     law=LAW,
     reason="mean, scale and radius first, then mean and second moment of the standardised rows jointly",
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/correlation.md#privacy; {ANALYZE_GAUSS}",
 )

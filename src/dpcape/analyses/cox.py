@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -45,19 +46,27 @@ def chosen_covariates(facts: PublicFacts, event: int, columns: object) -> list[i
     return [usable[name] for name in names]
 
 
-def _schedule(p: Public) -> Steps:
+def _numbers(p: Public) -> dict[str, float]:
+    """Return how many columns there are, how many numbers they become, and how many of them are numbers."""
     if not is_typed(p):
-        n_columns = width = n_numbers = p.n_covariates
-    else:
-        chosen = chosen_covariates(p.facts, chosen_event(p.facts, p.event), p.columns)
-        columns = [p.facts.columns[at] for at in chosen]
-        n_columns, width = len(columns), design_width(columns)
-        n_numbers = sum(column.kind != CATEGORY for column in columns)
+        return dict.fromkeys(("n_columns", "width", "n_numbers"), p.n_covariates)
+    chosen = chosen_covariates(p.facts, chosen_event(p.facts, p.event), p.columns)
+    columns = [p.facts.columns[at] for at in chosen]
+    n_numbers = sum(column.kind != CATEGORY for column in columns)
+    return {"n_columns": len(columns), "width": design_width(columns), "n_numbers": n_numbers}
+
+
+def _schedule(p: Public) -> Steps:
+    numbers = _numbers(p)
     yield Release("event_counts", numbers_of_events([], N_BINS), share=SHARES[0])
-    numbers = {"n_columns": n_columns, "width": width, "n_numbers": n_numbers}
     yield Release("followed_columns", numbers, share=SHARES[1])
     for share in SHARES[2:]:
-        yield Release("hazard_scores", {"width": width}, share=share)
+        yield Release("hazard_scores", {"width": numbers["width"]}, share=share)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    """Return the noise of a slope where half of the records have their event: rows as long as usual."""
+    return 2 * length_of_rows(_numbers(p)["width"]) * scales[-1]
 
 
 def _refuse_columns(value: object, p: Public) -> None:
@@ -82,9 +91,9 @@ COX = Analysis(
     },
     schedule=_schedule,
     variants=(Variant("cox", "Hazard ratios (Cox)", ("n_covariates",), yardstick=RADIUS),),
-    measure="noise_of_hazard_ratios",
+    measure=Noise("noise of a log hazard ratio per standard deviation (half of the records have their event)", _noise),
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),
     law=LAW,
     reason="the diameters are proved at EventCounts, FollowedColumns and HazardScores, for any public arrays",
-    reference="docs/analyses/cox.md",
+    reference="docs/analyses/cox.md#privacy",
 )

@@ -14,7 +14,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import MOST_VIEWS, PublicFacts
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
-LAW = "tests/laws/test_statistics.py"
+LAW = "tests/laws/test_statistics.py::test_no_two_contributions_are_farther_apart_than_the_diameter"
 """Test that searches statistics for records that refute what is proved of them."""
 GROUPS = COMPONENTS, REGRESSIONS, MODELS, ICA = (
     "Means and components",
@@ -168,6 +168,29 @@ class AuditCase:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """How large the noise of a result is, for plans: plain Python, from which the planner's page is generated too.
+
+    Attributes
+    ----------
+    title : str or callable
+        What is measured, in words; or a function from public numbers to these words.
+    value : callable
+        Function from public numbers and the noise scales of the releases, in order, to the size of the noise. It may be
+        asked with fewer scales than there are rounds, and on the page their number is not known.
+    unit : str
+        Unit of the value: "share" (of one), "bound" (in units of the bound), or "ratio".
+    is_error : bool
+        Whether it is the error of the result itself.
+    """
+
+    title: str | Callable[[Public], str]
+    value: Callable[[Public, Sequence[float]], float]
+    unit: str = "ratio"
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Description of an analysis: everything dpcape knows before it runs. Importing one imports no estimator.
 
@@ -195,8 +218,9 @@ class Analysis:
         Largest number of views of its records, where they are views.
     variants : tuple of Variant
         Variants that can be planned.
-    measure : str
-        Name of its expected error or noise measure (``planning.measures``).
+    measure : Noise or str
+        How large its noise is, or the name of a formula for its expected error under a declared spectrum
+        (``planning.measures``); empty if there is none.
     audit : tuple of AuditCase
         Instances for ``dpcape audit``.
     facts : tuple of Parameter
@@ -208,7 +232,7 @@ class Analysis:
     reason : str
         Why it is private, or on what condition.
     reference : str
-        Where this is proved or documented.
+        Page and section of the documentation, and papers of its references, after semicolons.
     place : int
         Position under the heading.
     in_studies : bool
@@ -230,7 +254,7 @@ class Analysis:
     units: frozenset[str] = frozenset({"record"})
     most_views: int = MOST_VIEWS
     variants: tuple[Variant, ...] = ()
-    measure: str = ""
+    measure: Noise | str = ""
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
     derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None

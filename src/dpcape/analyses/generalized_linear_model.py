@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, WHOLE, Parameter, check_number, check_whole, shown
 from dpcape.analyses.regression import (
@@ -55,6 +55,12 @@ def _schedule(p: Public) -> Steps:
     )
     yield Refusal(p.family in LOGARITHMIC and not p.fit_intercept, level)
     yield from _ROUNDS[p.family](p)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    # Rows with a constant of half the bound are at most sqrt(1.25) bounds long.
+    square: float = 1.25 * p.bound**2
+    return scales[-1] / square
 
 
 def offset_position(facts: PublicFacts, offset: str | int) -> int:
@@ -120,7 +126,7 @@ GENERALIZED_LINEAR_MODEL = Analysis(
         _variant(GAMMA, "counts"),
         _variant(MULTINOMIAL, "classes", 3, ("n_classes",)),
     ),
-    measure="noise_of_scores",
+    measure=Noise("noise of the last release, against the largest squared length of a row", _noise),
     audit=(
         AuditCase("gaussian-model", {"family": GAUSSIAN}, "response", 3),
         AuditCase("logistic-model", {"family": LOGISTIC}, "two_classes", 3),
@@ -130,5 +136,5 @@ GENERALIZED_LINEAR_MODEL = Analysis(
     ),
     law=LAW,
     reason="diameters of moments and of bounded scores with curvature are proved at the statistics",
-    reference="docs/analyses/generalized_linear_model.md",
+    reference="docs/analyses/generalized_linear_model.md#privacy",
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
-from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.parameters import FLAG, OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.analyses.summary import names_of
@@ -33,15 +36,28 @@ def harmonised_columns(facts: PublicFacts, site: object, columns: object) -> tup
     return chosen, known[names[0]]
 
 
+def _counted(p: Public) -> tuple[float, float]:
+    """Return the numbers of columns and of sites."""
+    if p.facts is None or not p.facts.columns:
+        return p.n_features, p.n_sites
+    chosen, site = harmonised_columns(p.facts, p.site, p.columns)
+    return len(chosen), len(p.facts.columns[site].levels)
+
+
 def moments_by_site(p: Public, first_share: float) -> Steps:
     """Yield the releases of moments of all sites together, with this share of mu^2, and of each site with the rest."""
-    if p.facts is None or not p.facts.columns:
-        n_columns, n_sites = p.n_features, p.n_sites
-    else:
-        chosen, site = harmonised_columns(p.facts, p.site, p.columns)
-        n_columns, n_sites = len(chosen), len(p.facts.columns[site].levels)
+    n_columns, n_sites = _counted(p)
     yield Release("site_moments", {"n_columns": n_columns, "n_sites": 1}, share=first_share)
     yield Release("site_moments", {"n_columns": n_columns, "n_sites": n_sites}, share=1 - first_share)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    """Return the noise of a site's mean: rows are as long as the square root of their number, and one more."""
+    n_columns, n_sites = _counted(p)
+    return n_sites * (math.sqrt(n_columns) + 1) * scales[1]
+
+
+NOISE_OF_MEANS = Noise("noise of a site's mean, in standard deviations of a column (sites of equal size)", _noise)
 
 
 def _refuse(value: object, p: Public) -> None:
@@ -73,9 +89,9 @@ HARMONISE = Analysis(
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
     schedule=lambda p: moments_by_site(p, FIRST_SHARE),
     variants=(Variant("harmonise", "Harmonisation of sites", ("n_sites",), yardstick=RADIUS),),
-    measure="noise_of_locations",
+    measure=NOISE_OF_MEANS,
     audit=(AuditCase("harmonise", {"site": "third"}, "table", 4),),
     law=LAW,
     reason=MOMENTS_PROVED,
-    reference="docs/analyses/harmonise.md",
+    reference="docs/analyses/harmonise.md#privacy",
 )

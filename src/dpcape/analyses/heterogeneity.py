@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
 from dpcape.analyses.description import RADIUS as ONE_RECORD
-from dpcape.analyses.harmonise import COLUMNS, MOMENTS_PROVED, SITE, moments_by_site
+from dpcape.analyses.harmonise import COLUMNS, MOMENTS_PROVED, NOISE_OF_MEANS, SITE, moments_by_site
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, shown
 from dpcape.core.errors import InvalidParameter
@@ -34,9 +34,9 @@ HETEROGENEITY = Analysis(
     derived=lambda parameters: {"site": parameters.get("site"), "n_sites": parameters.get("n_sites", 1)},
     schedule=lambda p: moments_by_site(p, POOLED_SHARE),
     variants=(Variant("heterogeneity", "Random effects over sites", ("n_sites",), yardstick=ONE_RECORD),),
-    measure="noise_of_locations",
+    measure=NOISE_OF_MEANS,
     audit=(AuditCase("heterogeneity", {"site": "third"}, "table", 4),),
     law=LAW,
     reason=MOMENTS_PROVED,
-    reference="docs/analyses/heterogeneity.md",
+    reference="docs/analyses/heterogeneity.md#privacy",
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpcape.analyses.description import ICA, LAW, RADIUS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import ICA, LAW, RADIUS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
@@ -16,6 +16,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.statistic import extent_of
 from dpcape.statistics.bases import as_basis
 from dpcape.statistics.basis import Basis
+from dpcape.statistics.packing import packed_size4
 
 # Per time point: shares of mu^2 for PCA and whitening, and for whitening where the basis needs no PCA.
 _RECORD_PCA, _RECORD_WHITENING, _RECORD_WHITENING_ALONE = 0.30, 0.10, 0.15
@@ -121,6 +122,22 @@ def _of_time_points(p: Public) -> Steps:
         yield Release("fourth_moment", fourth, remaining - pca - whitening)
     if has_maps:
         yield Release("residual_maps", {"n_features": p.n_features, "n_components": n}, of_maps)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    n, by_record = p.n_components, p.unit == "record"
+    if p.solver == "infomax":
+        reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, p.n_timepoints)
+        return scales[-1] * math.sqrt(n * (n + 1)) / reach
+    reduces = (p.n_basis if p.n_basis is not None else p.n_features) > n
+    # After the moments of PCA and whitening, or the projector, the logarithm and two covariances; more may follow.
+    at = (1 if by_record else 3) + (1 if reduces else 0)
+    return scales[at] * math.sqrt(packed_size4(n)) / (fourth_clip(n) ** 4 if by_record else 1.0)
+
+
+def _noise_in_words(p: Public) -> str:
+    where = "each gradient" if p.solver == "infomax" else f"the {'fourth moment' if p.unit == 'record' else 'tensor'}"
+    return f"length of the noise in {where}, against its bound"
 
 
 def sources_in_basis(p: Public) -> InBasis:
@@ -314,7 +331,7 @@ JOINT_ICA = Analysis(
             note=_PEOPLE_NOTE,
         ),
     ),
-    measure="noise_of_rotation",
+    measure=Noise(_noise_in_words, _noise),
     audit=(
         AuditCase("joint-ica", {"n_components": 2}, "time_points", 2),
         AuditCase("joint-ica-maps", {"n_components": 2, "basis": _SMALL, "maps": True}, "time_points", 4),
@@ -323,5 +340,5 @@ JOINT_ICA = Analysis(
     ),
     law=LAW,
     reason="clipped moments or gradients; every release is counted; the guarantee names the unit",
-    reference="docs/analyses/joint_ica.md",
+    reference="docs/analyses/joint_ica.md#privacy",
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dpcape.analyses.description import LAW, MODELS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import LAW, MODELS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, check_seed, shown
 from dpcape.analyses.release import RELATIVE, Release, Steps
 from dpcape.analyses.scaling import CLIP, clipping, only, scaled_release, scaling, scaling_used
@@ -60,6 +62,14 @@ def _schedule(p: Public) -> Steps:
     yield from only(scaled_release(plan, "cluster_sums", numbers, 1 / p.n_iter, p.n_iter), not few)
 
 
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
+    asked = p.clip is not None or p.scale is not None
+    relative = reduces(p.n_features, p.init) or (asked and len(scales) > p.n_iter)
+    spread: float = p.n_clusters * math.sqrt(p.n_features + 1) / (1.0 if relative else p.bound)
+    return scales[-1] * spread
+
+
 def _refuse_start(init: object, p: Public) -> None:
     """Refuse initial centres of the wrong shape or with non-finite entries."""
     if init is None or (isinstance(init, str) and init == SPREAD):
@@ -107,7 +117,9 @@ KMEANS = Analysis(
     ),
     schedule=_schedule,
     variants=(Variant("kmeans", "Clusters", ("n_clusters", "n_iter"), note=_NOTE),),
-    measure="noise_of_centres",
+    measure=Noise(
+        "noise of a centre in the last round, against the longest row (clusters of equal size)", _noise, "bound"
+    ),
     audit=(
         AuditCase("kmeans", {"n_clusters": 2, "n_iter": 3, "init": ((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0))}, "rows", 3),
         AuditCase("clipped-kmeans", {"n_clusters": 2, "n_iter": 2, "clip": (0.9, 0.05)}, "rows", 3),
@@ -116,5 +128,5 @@ KMEANS = Analysis(
     ),
     law=LAW,
     reason=EVERY_ROUND,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/kmeans.md#privacy",
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import BOUND, COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
+from collections.abc import Sequence
+
+from dpcape.analyses.description import BOUND, COMPONENTS, LAW, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
 from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
@@ -29,6 +31,12 @@ def _schedule(p: Public) -> Steps:
     yield from scaled_release(plan, "clipped_means", numbers)
 
 
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    # After a release of lengths, rows are at most 1 long.
+    as_given = (p.clip is None and not p.recentre) or len(scales) == 1
+    return scales[-1] / (p.bound if as_given else 1.0)
+
+
 MEAN = Analysis(
     name="mean",
     estimator="dpcape.estimators.mean:Mean",
@@ -39,7 +47,7 @@ MEAN = Analysis(
     parameters=(CONFIDENCE, CLIP, Parameter("recentre", FLAG, False, refuse=_refuse_recentre)),
     schedule=_schedule,
     variants=(Variant("mean", "Mean", yardstick=BOUND),),
-    measure="noise_of_mean",
+    measure=Noise("noise of each entry of the mean, against the bound", _noise, "bound", is_error=True),
     audit=(
         AuditCase("mean", {}, "rows", 3),
         AuditCase("clipped-mean", {"clip": (0.9, 0.05)}, "rows", 3),
@@ -47,5 +55,5 @@ MEAN = Analysis(
     ),
     law=LAW,
     reason="the diameter of (x, x^2, what clipping took away) is proved at ClippedMeans",
-    reference="docs/analyses",
+    reference="docs/analyses/mean.md#privacy",
 )

@@ -116,5 +116,5 @@ MIXTURE_MODEL = Analysis(
     ),
     law=LAW,
     reason="symmetric second and third moments, then clipped steps; every release is counted",
-    reference="docs/analyses/topics_and_mixtures.md",
+    reference="docs/analyses/topics_and_mixtures.md#privacy",
 )

@@ -41,5 +41,5 @@ MULTI_CCA = Analysis(
     ),
     law=LAW,
     reason=_REASON,
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/multi_cca.md#privacy; {ANALYZE_GAUSS}",
 )

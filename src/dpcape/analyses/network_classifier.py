@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from dpcape.analyses.description import CLIP, LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import CLIP, LAW, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
 from dpcape.analyses.parameters import (
     NUMBER,
@@ -47,6 +48,14 @@ def _schedule(p: Public) -> Steps:
     yield Release("linear_gradient", numbers, 1 / p.n_iter, p.n_iter, when=linear, assumption=rests_on)
     hidden = numbers | {"n_hidden": n_hidden}
     yield Release("network_gradient", hidden, 1 / p.n_iter, p.n_iter, when=not linear, assumption=rests_on)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    inputs = p.n_features if p.features is None else n_inputs(p.features, p.n_features)
+    hidden = p.n_hidden if isinstance(p.n_hidden, Sequence) else [] if p.n_hidden == 0 else [p.n_hidden]
+    widths = (inputs, *hidden, 1 if p.n_classes == 2 else p.n_classes)
+    spread: float = math.sqrt(n_weights(widths)) / p.clip
+    return scales[0] * spread
 
 
 def hidden_widths(n_hidden: int | Sequence[int]) -> tuple[int, ...]:
@@ -113,7 +122,7 @@ NETWORK_CLASSIFIER = Analysis(
             "network-classifier", "Network classifier", ("n_hidden", "n_iter", "clip", "n_classes"), yardstick=CLIP
         ),
     ),
-    measure="noise_of_gradients",
+    measure=Noise("length of the noise in each gradient, against the clip", _noise),
     audit=(
         AuditCase("network-classifier", {"n_hidden": 3, "n_iter": 3}, "two_classes", 3),
         # A clip that gradients reach within a few rounds; a longer one would leave part of the sensitivity unused.
@@ -122,5 +131,5 @@ NETWORK_CLASSIFIER = Analysis(
     ),
     law=LAW,
     reason=EVERY_ROUND,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/network.md#privacy",
 )

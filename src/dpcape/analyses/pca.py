@@ -114,5 +114,5 @@ PCA = Analysis(
     ),
     law=LAW,
     reason=ONE_MOMENT,
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/pca.md#privacy; {ANALYZE_GAUSS}",
 )

@@ -36,5 +36,5 @@ PLS = Analysis(
     ),
     law=LAW,
     reason="the releases of CCA: mean, scale and radius first, then mean and moment of the standardised views jointly",
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/pls.md#privacy; {ANALYZE_GAUSS}",
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
+import math
+from collections.abc import Sequence
+
+from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
 from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.losses import own_losses
-from dpcape.statistics.polynomials import LARGEST_SIZE, polynomial_coefficients
+from dpcape.statistics.polynomials import LARGEST_SIZE, loss_numbers, polynomial_coefficients
 
 POLYNOMIAL_LOSSES = "dpcape.losses"
 _NOTE = (
@@ -29,6 +32,11 @@ def _schedule(p: Public) -> Steps:
     # Searches for two possible records that violate the diameter, and raises if it finds them.
     statistic = polynomial_coefficients(p.facts, loss=p.loss)
     yield Release(statistic.name, statistic.numbers, assumption=statistic.assumption)
+
+
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    numbers = p.poisson_numbers if p.facts is None else loss_numbers(p.facts, loss=p.loss)
+    return scales[0] * math.sqrt(numbers["size"]) / numbers["radius"]
 
 
 def _refuse_loss(value: object, p: Public) -> None:
@@ -55,9 +63,9 @@ POLYNOMIAL_LOSS = Analysis(
             note=_NOTE,
         ),
     ),
-    measure="noise_of_coefficients",
+    measure=Noise("length of the noise in the coefficients, against their bound", _noise),
     audit=(AuditCase("polynomial-loss", {"loss": "poisson"}, "counts", 3),),
     law=LAW,
     reason=f"{JOINT_DEGREES} (built-in losses)",
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/regression.md#privacy",
 )

@@ -44,6 +44,6 @@ PRIVATE_FACTOR_MODEL = Analysis(
     ),
     law=LAW,
     reason=ONE_MOMENT,
-    reference=ANALYZE_GAUSS,
+    reference=f"docs/analyses/pca.md#privacy; {ANALYZE_GAUSS}",
     in_studies=False,
 )

@@ -198,7 +198,7 @@ LINEAR_REGRESSION = Analysis(
     ),
     law=LAW,
     reason=JOINT_DEGREES,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/regression.md#privacy",
 )
 
 LOGISTIC_REGRESSION = Analysis(
@@ -227,5 +227,5 @@ LOGISTIC_REGRESSION = Analysis(
     ),
     law=LAW,
     reason=JOINT_DEGREES,
-    reference="docs/analyses/regression.md",
+    reference="docs/analyses/regression.md#privacy",
 )

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Noise, Public, Variant
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.statistics.cells import CATEGORY
-from dpcape.statistics.grouped_counts import MOST_BINS, numbers_of, planned_numbers
+from dpcape.statistics.grouped_counts import MOST_BINS, n_groups_of, numbers_of, planned_numbers
 
 QUARTILES = (0.25, 0.5, 0.75)
 # (records times mu over the norm of the weights, bins): above the first number, ranges have this many bins.
@@ -125,6 +125,19 @@ def _refuse_weights(value: object, p: Public) -> None:
         weights_of(value, len(chosen_columns(p.facts, p.by, p.columns)[0]))
 
 
+def _noise(p: Public, scales: Sequence[float]) -> float:
+    """Return the noise of one count: a cell's row is 1/sqrt(2) long, so a count has sqrt(2) times the noise."""
+    n_groups: float = p.n_groups
+    if p.facts is not None and p.facts.columns:
+        n_groups = n_groups_of([p.facts.columns[at] for at in chosen_columns(p.facts, p.by, None)[1]])
+    return math.sqrt(2) * scales[0] * n_groups
+
+
+NOISE_OF_COUNTS = Noise(
+    "noise of the count of a level, against the records of a group (groups of equal size)", _noise, "share"
+)
+
+
 SUMMARY = Analysis(
     name="summary",
     estimator="dpcape.estimators.summary:Summary",
@@ -146,12 +159,12 @@ SUMMARY = Analysis(
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
     variants=(Variant("summary", "Summary (Table 1)", ("n_groups",), yardstick=RADIUS),),
-    measure="noise_of_sizes",
+    measure=NOISE_OF_COUNTS,
     audit=(
         AuditCase("summary", {"by": ("group",), "bins": 4}, "table", 4),
         AuditCase("summary-without-groups", {"bins": 8, "columns": ("first", "third")}, "table", 4),
     ),
     law=LAW,
     reason="the diameter of counts by group and cell is proved at GroupedCounts",
-    reference="docs/analyses/summary.md",
+    reference="docs/analyses/summary.md#privacy",
 )

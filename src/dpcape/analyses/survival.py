@@ -6,7 +6,7 @@ from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, Audi
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
-from dpcape.analyses.summary import names_of, refuse_level_names
+from dpcape.analyses.summary import NOISE_OF_COUNTS, names_of, refuse_level_names
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.statistics.cells import CATEGORY
@@ -118,11 +118,11 @@ KAPLAN_MEIER = Analysis(
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
     variants=(Variant("kaplan-meier", "Survival curves (Kaplan-Meier)", ("n_groups",), yardstick=RADIUS),),
-    measure="noise_of_sizes",
+    measure=NOISE_OF_COUNTS,
     audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),
     law=LAW,
     reason=_REASON,
-    reference="docs/analyses/survival.md",
+    reference="docs/analyses/survival.md#privacy",
 )
 
 LOG_RANK = Analysis(
@@ -139,9 +139,9 @@ LOG_RANK = Analysis(
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 3), "by": parameters.get("by")},
     schedule=_schedule,
     variants=(Variant("log-rank", "Log-rank test", ("n_groups",), yardstick=RADIUS),),
-    measure="noise_of_sizes",
+    measure=NOISE_OF_COUNTS,
     audit=(AuditCase("log-rank", {"by": ("group",), "bins": 4}, "followed", 4),),
     law=LAW,
     reason=_REASON,
-    reference="docs/analyses/survival.md",
+    reference="docs/analyses/survival.md#privacy",
 )

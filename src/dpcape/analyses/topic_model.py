@@ -121,5 +121,5 @@ TOPIC_MODEL = Analysis(
     audit=(AuditCase("topic-model", {"n_components": 2}, "documents", 3),),
     law=LAW,
     reason=SYMMETRIC_MOMENTS,
-    reference="docs/analyses/topics_and_mixtures.md",
+    reference="docs/analyses/topics_and_mixtures.md#privacy",
 )

@@ -47,5 +47,5 @@ TORCH_CLASSIFIER = Analysis(
     ),
     schedule=_schedule,
     reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
-    reference="docs/analyses/network.md",
+    reference="docs/analyses/network.md#privacy",
 )

@@ -1,8 +1,9 @@
 """Expected errors and sizes of noise, computed from declared facts and never from the records.
 
 An expected error states the effect of noise on the result, for a declared spectrum. Where there is no formula for it, a
-measure states the size of the noise; a rehearsal on synthetic records shows its effect. The planner page has the same
-formulas (``measures.js``); ``tests/browser`` compares the two.
+measure states the size of the noise, as the description of the analysis says; a rehearsal on synthetic records shows
+its effect. The planner page is generated from descriptions. What depends on a spectrum is here, and ported by hand
+(``measures.js``); ``tests/planning`` and ``tests/browser`` compare the two.
 """
 
 from __future__ import annotations
@@ -10,21 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 
-from dpcape.analyses.contrasts import REACH, contrast_columns
-from dpcape.analyses.correlation import correlated_width
-from dpcape.analyses.cox import chosen_covariates, length_of_rows
-from dpcape.analyses.description import Analysis
-from dpcape.analyses.harmonise import harmonised_columns
-from dpcape.analyses.joint_ica import fourth_clip, infomax_clips, subject_infomax_clip
-from dpcape.analyses.kmeans import reduces
+from dpcape.analyses.description import Analysis, public_facts
 from dpcape.analyses.regression import AVERAGED, logistic_unit, residual_unit
 from dpcape.analyses.scaling import is_centred
-from dpcape.analyses.summary import chosen_columns
-from dpcape.analyses.survival import chosen_event
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
@@ -32,16 +26,9 @@ from dpcape.planning.declared import Declared
 from dpcape.planning.kept_energy import kept_energy
 from dpcape.planning.whitened_noise import views_seen, whitened_noise
 from dpcape.postprocessing.eigen import noise_norm
-from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 from dpcape.postprocessing.verdicts import DETERMINED, NOT_DETERMINED, UNCERTAIN
-from dpcape.statistics.adjusted_products import length_of_outcomes
 from dpcape.statistics.bases import as_basis
-from dpcape.statistics.feature_maps import n_inputs
-from dpcape.statistics.grouped_counts import n_groups_of
-from dpcape.statistics.packing import packed_size4
-from dpcape.statistics.polynomials import polynomial_coefficients
-from dpcape.statistics.table_designs import design_width
 
 # Expected errors, or relative sizes of noise: up to the first a result is determined, from the second it is not.
 _SMALL, _LARGE = 0.1, 0.5
@@ -92,62 +79,14 @@ def measure_of(
     analysis: Analysis, facts: PublicFacts, options: Mapping[str, object], declared: Declared
 ) -> Measure | None:
     """Return the expected error of an analysis, or the size of its noise; None if it has no measure."""
-    make = MEASURES.get(analysis.measure)
-    return make(facts, options, declared) if make is not None and facts.unit in analysis.units else None
-
-
-def _noise_of_mean(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    bound = math.hypot(*facts.bounds)
-
-    def against_the_bound(scales: Sequence[float]) -> float:
-        # After a release of lengths, rows are at most 1 long.
-        return scales[-1] / (bound if len(scales) == 1 else 1.0)
-
-    return Measure("noise of each entry of the mean, against the bound", "bound", against_the_bound)
-
-
-def _noise_of_sizes(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the noise of one count: a cell's row is 1/sqrt(2) long, so a count has sqrt(2) times the noise."""
-    if "n_groups" in options:
-        n_groups = _integer(options, "n_groups")
-    else:
-        n_groups = n_groups_of([facts.columns[at] for at in chosen_columns(facts, options.get("by"), None)[1]])
-    title = "noise of the count of a level, against the records of a group (groups of equal size)"
-    return _noise(title, lambda s: math.sqrt(2) * s[0] * n_groups, "share")
-
-
-def _noise_of_contrasts(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the noise of d: residuals reach 1.4, and groups of equal size are two apart."""
-    n_outcomes = facts.n_features
-    if facts.columns:
-        named = (options.get(name) for name in ("contrast", "outcomes", "covariates", "site"))
-        n_outcomes = len(contrast_columns(facts, *named).outcomes)
-    reach = 2 * REACH * length_of_outcomes(n_outcomes)
-    return _noise("noise of an adjusted difference, in standard deviations of the outcome", lambda s: reach * s[1])
-
-
-def _noise_of_hazard_ratios(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the noise of a slope where half of the records have their event: rows as long as usual."""
-    width = _integer(options, "n_covariates") if "n_covariates" in options else 1
-    if facts.columns:
-        event = chosen_event(facts, options.get("event"))
-        chosen = chosen_covariates(facts, event, options.get("columns"))
-        width = design_width([facts.columns[at] for at in chosen])
-    unit = 2 * length_of_rows(width)
-    title = "noise of a log hazard ratio per standard deviation (half of the records have their event)"
-    return _noise(title, lambda s: unit * s[-1])
-
-
-def _noise_of_locations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the noise of a site's mean: rows are as long as the square root of their number, and one more."""
-    if facts.columns:
-        chosen, site = harmonised_columns(facts, options.get("site"), options.get("columns"))
-        n_columns, n_sites = len(chosen), len(facts.columns[site].levels)
-    else:
-        n_columns, n_sites = facts.n_features, _integer(options, "n_sites")
-    unit = n_sites * (math.sqrt(n_columns) + 1)
-    title = "noise of a site's mean, in standard deviations of a column (sites of equal size)"
-    return _noise(title, lambda s: unit * s[1])
+    if facts.unit not in analysis.units:
+        return None
+    if isinstance(analysis.measure, str):
+        make = MEASURES.get(analysis.measure)
+        return None if make is None else make(facts, options, declared)
+    noise, public = analysis.measure, analysis.public(options, public_facts(facts, facts.n_records, 1))
+    title = noise.title if isinstance(noise.title, str) else noise.title(public)
+    return Measure(title, noise.unit, partial(noise.value, public), noise.is_error)
 
 
 def _energy_lost(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -183,12 +122,6 @@ def _correlation_of_noise(facts: PublicFacts, options: Mapping[str, object], dec
         return whitened_noise(views, scales[last - 1], wanted)
 
     return Measure("correlation that noise alone would reach", "share", reached)
-
-
-def _noise_of_correlations(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    """Return the noise of a correlation, for columns of equal variance and rows of the usual lengths."""
-    size = correlated_width(facts, options.get("columns")) * USUAL_LENGTH**2
-    return _noise("noise of each correlation", lambda scales: scales[-1] / math.sqrt(2) * size, "share")
 
 
 def _covariance_of_noise(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
@@ -238,12 +171,6 @@ def _variance_lost(facts: PublicFacts, options: Mapping[str, object], declared: 
     return Measure("explained variance lost to noise", "share", of_rounds if n_iter else of_moment)
 
 
-def _noise_of_scores(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    # Rows with a constant of half the bound are at most sqrt(1.25) bounds long.
-    square = 1.25 * facts.bounds[0] ** 2
-    return _noise("noise of the last release, against the largest squared length of a row", lambda s: s[-1] / square)
-
-
 def checked_components(n_components: object, largest: int) -> int:
     """Return a number of components from 1 to ``largest``."""
     if not isinstance(n_components, int) or isinstance(n_components, bool) or not 1 <= n_components <= largest:
@@ -260,40 +187,6 @@ def _integer(options: Mapping[str, object], name: str) -> int:
     return int(value)
 
 
-def _real(options: Mapping[str, object], name: str) -> float:
-    """Return a real number among checked options."""
-    value = options[name]
-    assert isinstance(value, Real)
-    return float(value)
-
-
-def _noise(title: str, value: Callable[[Sequence[float]], float], unit: str = "ratio") -> Measure:
-    return Measure(title, unit, value, is_error=False)
-
-
-def _noise_of_centres(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    few = reduces(facts.n_features, options.get("init"))
-    spread = _integer(options, "n_clusters") * math.sqrt(facts.n_features + 1)
-
-    def against_the_longest(scales: Sequence[float]) -> float:
-        # In many columns, and after a release of lengths, scales are relative to the length that rows are shortened to.
-        is_rescaled = options.get("clip") is not None or options.get("scale") is not None
-        relative = few or (is_rescaled and len(scales) > _integer(options, "n_iter"))
-        return scales[-1] * spread / (1.0 if relative else math.hypot(*facts.bounds))
-
-    title = "noise of a centre in the last round, against the longest row (clusters of equal size)"
-    return _noise(title, against_the_longest, "bound")
-
-
-def _noise_of_gradients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    classes, hidden = len(facts.classes or ()), _integer(options, "n_hidden")
-    outputs = 1 if classes == 2 else classes
-    inputs = n_inputs(str(options.get("features") or ""), facts.n_features)
-    size = hidden * (inputs + 1) + outputs * (hidden + 1) if hidden else outputs * (inputs + 1)
-    spread = math.sqrt(size) / _real(options, "clip")
-    return _noise("length of the noise in each gradient, against the clip", lambda s: s[0] * spread)
-
-
 def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     chosen = options.get("n_words") is not None
     first, n_features = (1, _integer(options, "n_words")) if chosen else (0, facts.n_features)
@@ -305,7 +198,9 @@ def _noise_of_word_moments(facts: PublicFacts, options: Mapping[str, object], de
 
 def _noise_of_row_moments(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
     """Return the measure as for topics, with the noise variance subtracted from the second moment."""
-    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - _real(options, "noise_variance")
+    variance = options["noise_variance"]
+    assert isinstance(variance, Real)
+    spectrum = declared.spectrum(facts.n_features) * math.hypot(*facts.bounds) ** 2 - float(variance)
     kept_values, is_full = _kept_spectrum(spectrum, options), options.get("design") == "full"
     return _moments(kept_values, facts.n_features, 0, is_full=is_full, what=("second moment", "component"))
 
@@ -329,22 +224,8 @@ def _moments(kept_values: FloatArray, n_features: int, first: int, *, is_full: b
         return max(second, third)
 
     source = "both moments, the worse of the two," if is_full else f"the {what[0]}"
-    return _noise(f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)", value)
-
-
-def _noise_of_rotation(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    n, by_record = _integer(options, "n_components"), facts.unit == "record"
-    if options["solver"] == "infomax":
-        n_timepoints = 0 if by_record else _integer(options, "n_timepoints")
-        reach = math.hypot(*infomax_clips(n)) if by_record else subject_infomax_clip(n, n_timepoints)
-        title, size, at = "length of the noise in each gradient, against its bound", n * (n + 1), -1
-    else:
-        reach, size = fourth_clip(n) ** 4 if by_record else 1.0, packed_size4(n)
-        title = f"length of the noise in the {'fourth moment' if by_record else 'tensor'}, against its bound"
-        # After the moments of PCA and whitening, or the projector, the logarithm and two covariances; more may follow.
-        reduces = _n_columns(facts, options) > n
-        at = 1 + reduces if by_record else 3 + reduces
-    return _noise(title, lambda s: s[at] * math.sqrt(size) / reach)
+    title = f"noise of {source} against the weakest {what[1]} (at 1 or more it cannot be found)"
+    return Measure(title, "ratio", value, is_error=False)
 
 
 def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
@@ -354,40 +235,14 @@ def _n_columns(facts: PublicFacts, options: Mapping[str, object]) -> int:
     return facts.n_features if options.get("n_basis") is None else _integer(options, "n_basis")
 
 
-def _noise_of_coefficients(facts: PublicFacts, options: Mapping[str, object], declared: Declared) -> Measure:
-    statistic = polynomial_coefficients(facts, loss=str(options["loss"]))
-    spread = math.sqrt(statistic.size) / statistic.radius
-    return _noise("length of the noise in the coefficients, against their bound", lambda s: s[0] * spread)
-
-
 MEASURES: dict[str, Callable[[PublicFacts, Mapping[str, object], Declared], Measure]] = {
-    "noise_of_mean": _noise_of_mean,
-    "noise_of_sizes": _noise_of_sizes,
-    "noise_of_contrasts": _noise_of_contrasts,
-    "noise_of_locations": _noise_of_locations,
-    "noise_of_hazard_ratios": _noise_of_hazard_ratios,
     "energy_lost": _energy_lost,
     "covariance_of_noise": _covariance_of_noise,
-    "noise_of_correlations": _noise_of_correlations,
     "correlation_of_noise": _correlation_of_noise,
     "variance_lost": _variance_lost,
-    "noise_of_centres": _noise_of_centres,
-    "noise_of_gradients": _noise_of_gradients,
     "noise_of_word_moments": _noise_of_word_moments,
     "noise_of_row_moments": _noise_of_row_moments,
-    "noise_of_rotation": _noise_of_rotation,
-    "noise_of_coefficients": _noise_of_coefficients,
-    "noise_of_scores": _noise_of_scores,
 }
-# Measures that depend on a declared spectrum, and on how much of the response is explained.
-SPECTRAL = frozenset(
-    {
-        "energy_lost",
-        "correlation_of_noise",
-        "covariance_of_noise",
-        "variance_lost",
-        "noise_of_word_moments",
-        "noise_of_row_moments",
-    }
-)
+"""Formulas that depend on a declared spectrum, by name."""
 EXPLAINED = frozenset({"variance_lost"})
+"""Those that also depend on how much of the response is explained."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.statistics.scaling import bin_ends, views_of
+from dpcape.statistics.scaling import USUAL_LENGTH, bin_ends, views_of
 
 # Ratio of standard deviation to mean absolute deviation for a normal variable.
 _SPREAD = math.sqrt(math.pi / 2)
@@ -17,9 +17,6 @@ _SPREAD = math.sqrt(math.pi / 2)
 _LEAST_IN_NOISE = 2.0
 # No standardised row of interest is longer than this many times the root of the number of columns.
 _LONGEST = 16.0
-
-USUAL_LENGTH = 1.2
-"""Most standardised rows of D columns are shorter than this many times sqrt(D)."""
 
 
 @dataclass(frozen=True)

@@ -195,8 +195,8 @@ class ResidualMaps(_InBasis[FloatArray]):
     Of each part p of the row (one, or the views that have a basis) the residual is r_p = (x_p - Q y_p) / scale_p and
     the scores are z_p = S_p'y_p - offset_p. The residuals of all parts together, r, are moved into the unit ball, and
     so are the scores z_p of each part, after the last operation, whatever basis, scores, offsets and scales are. The
-    contribution, all r_p z_p', has the squared length sum |r_p|^2 |z_p|^2 <= |r|^2 <= 1, so that two contributions are
-    at most 2 apart, attained by opposite residuals with equal scores. In the units of the records that is 2 b C for
+    contribution, all r_p z_p', has the squared length sum |r_p|^2 |z_p|^2 <= |r|^2 <= 1, so that the diameter is
+    2, attained by opposite residuals with equal scores. In the units of the records that is 2 b C for
     residuals clipped to b and scores clipped to C.
 
     Parameters

@@ -125,7 +125,7 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
 class RecentredClusterSums(_OfShortenedRows):
     """Shares and sums of rows minus a public centre, shortened to length ``clip``, that are nearest to each centre.
 
-    The proof is that of :class:`ClusterSums` for the bound ``clip``: a record contributes (clip e_k, z in place k) with
+    *Diameter.* As of :class:`ClusterSums` for the bound ``clip``: a record contributes (clip e_k, z in place k) with
     |z| <= clip after the centre is applied, so two contributions are at most 2 clip apart, whatever the arrays are.
 
     Parameters
@@ -157,7 +157,7 @@ class RecentredClusterSums(_OfShortenedRows):
 class ReducedClusterSums(_OfShortenedRows):
     """Shares and sums of rows in few public coordinates, shortened to length ``clip``, nearest to each centre.
 
-    The coordinates are z = P'(x - centre). The proof is that of :class:`ClusterSums` for the bound ``clip``: a record
+    The coordinates are z = P'(x - centre). *Diameter.* As of :class:`ClusterSums` for the bound ``clip``: a record
     contributes (clip e_k, z in place k) with |z| <= clip after centre and projection are applied, so two
     contributions are at most 2 clip apart, whatever the arrays are.
 

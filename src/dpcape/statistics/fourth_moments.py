@@ -39,7 +39,7 @@ class _OfReducedRows(Statistic[RowBlocks, FloatArray]):
 
 @known
 class ReducedSecondMoment(_OfReducedRows):
-    """Mean of z z'. |z z' - w w'|_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 clip^4."""
+    """Mean of z z', of diameter sqrt(2) clip^2: |z z' - w w'|_F^2 = |z|^4 + |w|^4 - 2 (z.w)^2 <= 2 clip^4."""
 
     name = "reduced_second_moment"
 
@@ -68,8 +68,8 @@ class ReducedSecondMoment(_OfReducedRows):
 class FourthMoment(_OfReducedRows):
     """Mean of z x z x z x z, packed.
 
-    The inner product of two contributions is (z.w)^4 >= 0, so their squared distance is at most |z|^8 + |w|^8 <= 2
-    clip^8. ``unpack`` keeps the packed form, which post-processing uses.
+    *Diameter.* The inner product of two contributions is (z.w)^4 >= 0, so their squared distance is at most
+    |z|^8 + |w|^8 <= 2 clip^8. ``unpack`` keeps the packed form, which post-processing uses.
     """
 
     name = "fourth_moment"

@@ -115,8 +115,8 @@ class _OfProducts(_OfBoundedRows[ProductBlocks, MeanT_co]):
 class SecondMoment(_OfProducts[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
-    |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What single
-    precision adds is proved at :func:`~dpcape.core.extent.products_extent`.
+    *Diameter.* |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What
+    single precision adds is proved at :func:`~dpcape.core.extent.products_extent`.
     """
 
     name = "second_moment"
@@ -145,7 +145,7 @@ class SecondMoment(_OfProducts[FloatArray]):
 class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
     """Mean and second moment, released jointly, for private centring.
 
-    The contribution is (b B x, x x'), b at most sqrt(2); the largest distance is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
+    The contribution is (b B x, x x'), b at most sqrt(2); the diameter is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
     in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
     (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is

@@ -21,7 +21,7 @@ LARGEST_SIZE = 200_000
 
 @known
 class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
-    """Mean over records of the coefficients of a registered loss, all degrees jointly."""
+    """Mean over records of the coefficients of a registered loss, all degrees jointly; the diameter is the loss's."""
 
     name = "polynomial_coefficients"
     kinds = frozenset({"rows", "labelled"})

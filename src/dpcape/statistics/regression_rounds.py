@@ -170,8 +170,8 @@ class ResidualSpread(AtCoefficients[FloatArray]):
     """Mean of min(e^2 / square, 25) (h_j.v)^2 for each coefficient j, e the residual at public coefficients.
 
     It tells how the sampling variance of each coefficient compares with that of independent errors. The vector of a
-    record has no negative entry and is clipped to length C = 100 sqrt(p), p coefficients: two of them are at most
-    sqrt(2) C apart, for any coefficients, directions and square.
+    record has no negative entry and is clipped to length C = 100 sqrt(p), p coefficients: the diameter is
+    sqrt(2) C, for any coefficients, directions and square.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class ResidualGradient(AtCoefficients[FloatArray]):
     """Mean of e P v, each clipped to c = 0.1 sqrt(p): the gradient of a loss at public coefficients, preconditioned.
 
     e is the weighted residual of the squared loss for a response and of the logistic loss for two classes, P a public
-    matrix. Two vectors of length at most c are at most 2 c apart, whatever P and the coefficients are.
+    matrix. The diameter is 2 c, as of any two vectors of length at most c, whatever P and the coefficients are.
 
     Parameters
     ----------

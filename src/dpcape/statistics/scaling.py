@@ -28,6 +28,8 @@ from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
 
 BIN_RATIO = 2.0**0.25
 """Ratio of the ends of a bin."""
+USUAL_LENGTH = 1.2
+"""Most standardised rows of D columns are shorter than this many times sqrt(D)."""
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 

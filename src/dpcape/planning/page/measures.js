@@ -1,4 +1,4 @@
-// Expected errors and sizes of noise, by name: the functions of planning.measures and planning.kept_energy.
+// Expected errors under a declared spectrum, by name: the functions of planning.measures and planning.kept_energy.
 
 const packedSize = (n) => n * (n + 1) / 2;
 const packedTensorSize = (n) => n * (n + 1) * (n + 2) / 6;
@@ -224,15 +224,6 @@ function momentNoise(study, spectrum, { width, first }) {
   };
 }
 
-// Length of the noise in one of the releases, without the count of valid records, against the largest a contribution
-// may have.
-function lengthOfNoise(study, place) {
-  const releases = releasesOf(study);
-  const at = place < 0 ? releases.length + place : place;
-  const { size, radius } = releases[at].statistic;
-  return (scales) => scales[at] * Math.sqrt(size - 1) / radius;
-}
-
 // The polynomial that meets exp at the Chebyshev points of [-reach, reach], degree 4 (statistics.poisson_loss).
 function exponentialPolynomial(reach) {
   const points = Array.from({ length: 5 }, (_, k) => reach * Math.cos(Math.PI * (k + 0.5) / 5));
@@ -271,18 +262,8 @@ function expectedWord(value) {
   return value <= 0.1 ? "determined" : value < 0.5 ? "uncertain" : "not determined";
 }
 
-// From a study and what is declared to a function of the releases' scales.
+// Of measures that depend on a spectrum: from a study and what is declared to a function of the releases' scales.
 const MEASURES = {
-  noise_of_hazard_ratios: (study) => (scales) =>
-    2 * Math.max(1.2, 0.9 * Math.sqrt(study.options.n_covariates || 1)) * scales[scales.length - 1],
-  noise_of_locations: (study) => (scales) => study.options.n_sites * (Math.sqrt(study.widths[0]) + 1) * scales[1],
-  noise_of_contrasts: (study) => {
-    const outcomes = study.widths[0];
-    return (scales) => 2.8 * (0.9 * Math.sqrt(outcomes) + 1.6 * Math.min(1, 4 / outcomes)) * scales[1];
-  },
-  noise_of_scores: (study) => (scales) => scales[scales.length - 1] / (1.25 * study.bounds[0] ** 2),
-  noise_of_sizes: (study) => (scales) => Math.SQRT2 * scales[0] * (study.options.n_groups || 1),
-  noise_of_mean: (study) => (scales) => scales[0] / Math.hypot(...study.bounds),
   energy_lost: (study, declared) => {
     const { fixed } = CONSTANTS.analyses[study.analysis];
     const width = study.options.n_basis || sum(study.widths);
@@ -296,8 +277,6 @@ const MEASURES = {
         study.options.n_components, scales[last - 1]);
     };
   },
-  // For columns of equal variance and rows of the usual lengths.
-  noise_of_correlations: (study) => (scales) => scales.at(-1) / Math.SQRT2 * sum(study.widths) * CONSTANTS.usual_length ** 2,
   covariance_of_noise: (study, declared) => {
     const tops = study.widths.map((width) => Math.max(...spectrumOf(declared, width)));
     const size = sum(study.widths.map(Math.sqrt)) / Math.SQRT2 / Math.sqrt(tops[0] * tops[1]);
@@ -305,11 +284,6 @@ const MEASURES = {
   },
   correlation_of_noise: correlationOfNoise,
   variance_lost: varianceLost,
-  noise_of_centres: (study) => (scales) =>
-    scales.at(-1) * study.options.n_clusters * Math.sqrt(sum(study.widths) + 1) /
-    (sum(study.widths) > CONSTANTS.n_coordinates ? 1 : Math.hypot(...study.bounds)),
-  noise_of_gradients: (study) => lengthOfNoise(study, 0),
-  noise_of_coefficients: (study) => lengthOfNoise(study, 0),
   noise_of_word_moments: (study, declared) => {
     const { n_words } = study.options;
     const words = n_words === null ? sum(study.widths) : n_words;
@@ -321,17 +295,15 @@ const MEASURES = {
     const spectrum = spectrumOf(declared, width).map((value) => value * bound ** 2 - study.options.noise_variance);
     return momentNoise(study, spectrum, { width, first: 0 });
   },
-  // What finds the rotation is the last release, unless it is polished afterwards.
-  noise_of_rotation: (study) => {
-    const { fixed, unit } = describedAs(study);
-    // Maps may follow it.
-    const fourth = releasesOf(study).findIndex(({ statistic }) => statistic.name === "fourth_moment");
-    return lengthOfNoise(study, fourth >= 0 ? fourth : unit === "subject" && fixed.solver === "moment" ? -2 : -1);
-  },
 };
 
 const describedAs = (study) => CONSTANTS.analyses[study.analysis];
-const measureOf = (study, declared) => MEASURES[describedAs(study).measure_name](study, declared);
+
+// Others are generated.
+function measureOf(study, declared) {
+  const name = describedAs(study).measure_name;
+  return name ? MEASURES[name](study, declared) : (scales) => NOISE[study.analysis](publicNumbers(study), scales);
+}
 
 // The planned study and its alternatives, with the same guarantee.
 function scenariosOf(study) {

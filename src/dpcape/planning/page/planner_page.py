@@ -20,7 +20,6 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from dpcape.analyses.description import Analysis, Variant
-from dpcape.analyses.kmeans import N_COORDINATES
 from dpcape.analyses.registry import variants
 from dpcape.analyses.regression import AVERAGED, LARGEST_UNIT, LOGISTIC_NOISE, LOGISTIC_UNITS, UNIT_NOISE
 from dpcape.core._version import __version__
@@ -32,11 +31,10 @@ from dpcape.core.privacy.terms import DELTA_RESERVE, epsilon_reserve, tail_reser
 from dpcape.guarantee.guarantee import BY_SITE, ONE_SITE_EACH, PUBLIC_FACTS, RANGES_AND_LEVELS
 from dpcape.pages.style import stylesheet
 from dpcape.planning.declared import Declared
-from dpcape.planning.measures import EXPLAINED, SPECTRAL, measure_of
+from dpcape.planning.measures import EXPLAINED, MEASURES, measure_of
 from dpcape.planning.page.protocol_table import parameter_titles, protocol_options, protocol_script
 from dpcape.planning.page.schedule_script import schedule_script
 from dpcape.planning.planned import facts_of, least_asked, parameters_of, start_of
-from dpcape.postprocessing.scaling import USUAL_LENGTH
 from dpcape.postprocessing.tensor_power import noise_strength
 
 SCRIPTS = (
@@ -87,7 +85,6 @@ def constants() -> dict[str, object]:
     """Return the constants that the scripts take from Python: calibration, words of the guarantee, analyses."""
     small, large = 1e-3, 1e9
     return {
-        "n_coordinates": N_COORDINATES,
         "version": __version__,
         "gap_share": epsilon_reserve(small) / small,
         "largest_gap": epsilon_reserve(large),
@@ -100,7 +97,6 @@ def constants() -> dict[str, object]:
         "most_views": MOST_VIEWS,
         "most_numbers": MOST_NUMBERS,
         "fewer_numbers": REMEDY,
-        "usual_length": USUAL_LENGTH,
         "spin": noise_strength(1.0, np.eye(1)),
         "averaged": AVERAGED,
         "residual_units": {"noise": UNIT_NOISE, "smallest": 1.0, "largest": LARGEST_UNIT},
@@ -152,10 +148,10 @@ def _analysis(name: str) -> dict[str, object]:
         "asked": _options_of(analysis, variant),
         "fixed": dict(variant.fixed),
         "measure": measure.title,
-        "measure_name": analysis.measure,
+        "measure_name": analysis.measure if analysis.measure in MEASURES else None,
         "measured_in": measure.unit,
         "is_error": measure.is_error,
-        "spectral": analysis.measure in SPECTRAL,
+        "spectral": analysis.measure in MEASURES,
         "explained": analysis.measure in EXPLAINED,
         "yardstick": variant.yardstick,
         "unit": variant.unit,

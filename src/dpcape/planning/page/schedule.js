@@ -27,17 +27,22 @@ function checkDimensions({ widths, bounds }) {
   }
 }
 
+// Public numbers of a study, as schedules and measures read them.
+function publicNumbers(study) {
+  return {
+    ...study.options, n_features: sum(study.widths), first: study.widths[0], narrowest: Math.min(...study.widths),
+    widest: Math.max(...study.widths), n_views: study.widths.length,
+    bound: Math.hypot(...study.bounds), n_records: sum(study.sizes), n_participants: study.sizes.length,
+    get mu() { return muOf(study.epsilon, study.delta); },
+    get total_mu() { return this.mu / Math.hypot(...calibrate(study.protocol, study.sizes.map(() => 1), 1).own); },
+  };
+}
+
 // Shares do not depend on noise: a first pass counts releases; the second plans those whose noise later ones use.
 function releasesOf(study) {
   checkDimensions(study);
   const total = sum(study.sizes);
-  const p = {
-    ...study.options, n_features: sum(study.widths), first: study.widths[0], narrowest: Math.min(...study.widths),
-    widest: Math.max(...study.widths), n_views: study.widths.length,
-    bound: Math.hypot(...study.bounds), n_records: total, n_participants: study.sizes.length,
-    get mu() { return muOf(study.epsilon, study.delta); },
-    get total_mu() { return this.mu / Math.hypot(...calibrate(study.protocol, study.sizes.map(() => 1), 1).own); },
-  };
+  const p = publicNumbers(study);
   const pass = (noise) => {
     const steps = SCHEDULES[study.analysis](p);
     const found = [];

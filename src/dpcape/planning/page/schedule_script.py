@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from dpcape.analyses.description import Analysis, Public, Variant, alternatives
+from dpcape.analyses.description import Analysis, Noise, Public, Variant, alternatives
 from dpcape.analyses.parameters import REQUIRED, WHOLE, Parameter
 from dpcape.analyses.registry import variants
 from dpcape.analyses.release import Refusal, Release
-from dpcape.planning.page.traced import Event, Paths, Traced, expression, javascript_functions, tree, written
+from dpcape.planning.page.traced import Event, Paths, Traced, choice, expression, javascript_functions, tree, written
 
 # What an extent may depend on: public numbers, and the noise of earlier releases.
 _PUBLIC = "p, noise1, noise2, noise3"
@@ -30,14 +31,42 @@ _FACTS = (
 
 
 def schedule_script() -> str:
-    """Return the script that defines ``SCHEDULES``: per variant, a function from public numbers to releases."""
+    """Return the script that defines ``SCHEDULES`` and ``NOISE``.
+
+    Per variant these are functions from public numbers to releases, and from public numbers and scales to the size of
+    the noise.
+    """
     extents: dict[str, int] = {}
     entries = [
         f"  {json.dumps(name)}: function* (p) {{\n{_NOISES}{tree(ways(analysis, variant, extents))}  }},"
         for name, (analysis, variant) in variants().items()
     ]
     shared = "".join(f"  ({_PUBLIC}) => ({text}),\n" for text in extents)
-    return f"const EXTENTS = [\n{shared}];\nconst SCHEDULES = {{\n" + "\n".join(entries) + "\n};\n"
+    measures = "\n".join(
+        f"  {json.dumps(name)}: (p, scales) => {_noise(analysis.measure, analysis, variant)},"
+        for name, (analysis, variant) in variants().items()
+        if isinstance(analysis.measure, Noise)
+    )
+    schedules = "\n".join(entries)
+    return f"const EXTENTS = [\n{shared}];\nconst SCHEDULES = {{\n{schedules}\n}};\nconst NOISE = {{\n{measures}\n}};\n"
+
+
+class _Scales(Sequence[Any]):
+    """The noise scales of releases, whose number is known in the browser only."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    def __getitem__(self, at: Any) -> Any:
+        return Traced(f"scales.at({at})", self._paths)
+
+    def __len__(self) -> int:
+        raise TypeError("The number of releases is known in the browser only; ask for what it depends on first.")
+
+
+def _noise(noise: Noise, analysis: Analysis, variant: Variant) -> str:
+    with javascript_functions():
+        return choice(lambda paths: noise.value(traced(analysis, variant, paths), _Scales(paths)))
 
 
 def traced(analysis: Analysis, variant: Variant, paths: Paths) -> Public:

@@ -195,9 +195,14 @@ def _common_ending(first: list[str], second: list[str]) -> int:
 
 def expression(function: Callable[..., Any], *variables: str, known: dict[str, bool] | None = None) -> str:
     """Return a function of some numbers as one JavaScript expression."""
+    return choice(lambda paths: function(*(Traced(name, paths) for name in variables)), known)
+
+
+def choice(function: Callable[[Paths], Any], known: dict[str, bool] | None = None) -> str:
+    """Return the value of a function, on all ways through it, as one JavaScript expression."""
     paths, runs = Paths(known), []
     for _ in paths.runs():
-        value = function(*(Traced(name, paths) for name in variables))
+        value = function(paths)
         runs.append([*paths.events, written(value)])
     return _nested(runs)
 
@@ -206,8 +211,8 @@ def _nested(runs: list[list[Event]]) -> str:
     first = runs[0][0]
     if isinstance(first, str):
         return first
-    yes, no = ([run[1:] for run in runs if run[0] == (first[0], answer)] for answer in (True, False))
-    return f"({first[0]} ? {_nested(yes)} : {_nested(no)})"
+    yes, no = (_nested([run[1:] for run in runs if run[0] == (first[0], answer)]) for answer in (True, False))
+    return yes if yes == no else f"({first[0]} ? {yes} : {no})"
 
 
 @contextmanager
