@@ -30,12 +30,8 @@ def identity_in(path: Path) -> Identity:
     except ValueError:
         private = b""
     if len(private) != 32:
-        raise InvalidParameter(
-            repr(str(path)),
-            "hold an identity key, 64 hexadecimal digits",
-            "a damaged file",
-            "Restore it from a backup.",
-        )
+        must = "hold an identity key, 64 hexadecimal digits"
+        raise InvalidParameter(repr(str(path)), must, "a damaged file", "Restore it from a backup.")
     return Identity.from_private_bytes(private)
 
 
@@ -45,7 +41,5 @@ def _check_private(path: Path) -> None:
         raise Failed(f"The identity key is not at {str(path)!r}", remedy="Mount the disk that holds it.")
     # Windows has lists of rights instead of modes, and serves no site.
     if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise LedgerRefused(
-            "The identity key must be readable only by its owner; got wider permissions",
-            remedy=f"Run: chmod 600 {path}.",
-        )
+        what = "The identity key must be readable only by its owner; got wider permissions"
+        raise LedgerRefused(what, remedy=f"Run: chmod 600 {path}.")

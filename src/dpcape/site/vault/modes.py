@@ -72,7 +72,7 @@ def mode_here(folder: Path) -> Mode:
     try:
         is_separate = accounts_for(folder, vault=None, engine=None).are_separate
     except InvalidParameter:
-        # No account for the engine: said when the site is served.
+        # There is no account for the engine; `site serve` reports it.
         is_separate = False
     has_seccomp = platform.machine() in ARCHITECTURES
     return mode_of(abi=landlock_abi(), seccomp=has_seccomp, separate_account=is_separate)
