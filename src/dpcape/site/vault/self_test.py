@@ -73,12 +73,12 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
 def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
     """Return every attempt by its name; an attempt raises OSError if it fails."""
-    secrets: dict[str, Callable[[], object]] = {}
+    on_secrets: dict[str, Callable[[], object]] = {}
     for number, path in enumerate(probes.secret_files, start=1):
-        secrets[f"read secret {number}"] = partial(_opened, path, os.O_RDONLY)
-        secrets[f"write secret {number}"] = partial(_opened, path, os.O_WRONLY)
+        on_secrets[f"read secret {number}"] = partial(_opened, path, os.O_RDONLY)
+        on_secrets[f"write secret {number}"] = partial(_opened, path, os.O_WRONLY)
     return {
-        **secrets,
+        **on_secrets,
         "list the folder": lambda: os.listdir(probes.folder),
         "watch the folder": lambda: _watched(probes.folder),
         "watch the folder through fanotify": lambda: _watched_by_fanotify(probes.folder),
