@@ -199,7 +199,7 @@ def test_a_form_on_another_page_decides_nothing(page: Any, site: Site, tmp_path:
     """Even one that knows the address and the stamp: the browser says where it comes from."""
     signed_in(page, site)
     kinds = [entry.kind for entry in site.folder.chain.entries()]
-    address = f"/{site.server.door.place}/study/{site.study.digest()}/approve"
+    address = f"/{site.server.door.prefix}/study/{site.study.digest()}/approve"
     fields = {"stamp": site.server.door.stamp(address), "seen": str(len(kinds)), "data": "cohort", "runs": "1"}
     inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
     action = site.server.address.rstrip("/") + address

@@ -126,7 +126,7 @@ def steward(folder: Path) -> dict[str, Any]:
         spending = place.ledger(study, "cohort")
         spending.charge(Charge(allowance="one", mu=0.125, gap=1e-7, tail=1e-13, n_releases=2))
         spending.next_release("one", 0)
-        pages = Pages(place, place="place", stamp=lambda action: f"stamp of {action}")
+        pages = Pages(place, prefix="place", stamp=lambda action: f"stamp of {action}")
         shown = {
             "overview": pages.overview(""),
             "study that ran": pages.study(study.digest(), "", "noted"),

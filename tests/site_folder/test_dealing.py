@@ -108,5 +108,5 @@ def test_the_page_shows_the_dealer_and_leaves_the_dealers_decision_to_commands(
     for name, words in {"lima": "Noise dealer: kiel", "kiel": "deals noise in this study"}.items():
         folder = folders[name]
         digest = present(folder, study)
-        page = Pages(folder, place="x", stamp=lambda address: "").study(digest, "", "")
+        page = Pages(folder, prefix="x", stamp=lambda address: "").study(digest, "", "")
         assert words in page

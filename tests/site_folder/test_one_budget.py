@@ -227,7 +227,7 @@ def test_acceptance_is_a_row_and_is_shown(place: SiteFolder, tmp_path: Path) -> 
     row = next(entry for entry in place.chain.entries() if entry.kind == "overlap")
     assert row.body == {"data": "second", "other": "cohort", "share": "0.5"}
     place.chain.verify()
-    page = Pages(place, place="here", stamp=lambda action: "stamp").ledger("", 0, releases=False)
+    page = Pages(place, prefix="here", stamp=lambda action: "stamp").ledger("", 0, releases=False)
     assert "second shares 50% of its rows with cohort; you accepted two budgets for them." in page
     # What was accepted need not be accepted again; more than that must.
     add(place, "second", path)

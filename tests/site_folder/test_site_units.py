@@ -333,7 +333,7 @@ def test_log_and_page_carry_the_unit(short: SiteFolder) -> None:
 
 
 def shown(place: SiteFolder) -> Pages:
-    return Pages(place, place="here", stamp=lambda action: "stamp")
+    return Pages(place, prefix="here", stamp=lambda action: "stamp")
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def approve_form(place: Place, steward: Visitor) -> Form:
 def test_nothing_is_shown_without_the_code(place: Place, stranger: Visitor) -> None:
     page = stranger.get("/")
     assert page.status == 200
-    for secret in ("lyon", "thickness", place.study.digest(), place.server.door.place):
+    for secret in ("lyon", "thickness", place.study.digest(), place.server.door.prefix):
         assert secret not in page.text
-    root = f"/{place.server.door.place}/"
+    root = f"/{place.server.door.prefix}/"
     # Even somebody who knows the place sees nothing there.
     for path in ("", f"study/{place.study.digest()}", "ceilings", "ledger"):
         reply = stranger.get(root + path)
@@ -76,8 +76,8 @@ def test_the_cookie_stays_with_the_page(place: Place, steward: Visitor, stranger
     cookie = str(stranger.enter(place.server.door.code).headers["Set-Cookie"])
     attributes = [part.strip() for part in cookie.split(";")[1:]]
     # Below a path nobody else knows: cookies do not tell ports of one computer apart.
-    assert attributes == [f"Path=/{place.server.door.place}/", "HttpOnly", "SameSite=Strict"]
-    assert len(place.server.door.place) >= 22
+    assert attributes == [f"Path=/{place.server.door.prefix}/", "HttpOnly", "SameSite=Strict"]
+    assert len(place.server.door.prefix) >= 22
 
 
 def test_a_cookie_of_the_same_name_from_another_port_does_no_harm(place: Place, steward: Visitor) -> None:
@@ -233,7 +233,7 @@ def test_secrets_are_in_no_page_and_no_log(place: Place, steward: Visitor, capfd
         assert place.folder.identity.private_bytes().hex() not in text
     printed = "\n".join([*place.terminal, *capfd.readouterr()])
     assert session not in printed
-    assert place.server.door.place not in printed
+    assert place.server.door.prefix not in printed
 
 
 # A name on the web that was pointed at 127.0.0.1.
@@ -467,7 +467,7 @@ def test_a_restored_ledger_is_refused_on_every_page(place: Place, steward: Visit
             assert "does not contain" in reply.text
         stamped = {
             **form.fields,
-            "stamp": other.door.stamp(f"/{other.door.place}/study/{place.study.digest()}/approve"),
+            "stamp": other.door.stamp(f"/{other.door.prefix}/study/{place.study.digest()}/approve"),
         }
         reply = visitor.post(f"{visitor.root}study/{place.study.digest()}/approve", stamped)
         assert reply.status == 409

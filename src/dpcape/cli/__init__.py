@@ -27,7 +27,7 @@ _COMMANDS = {
     "schema": ("schema", "Propose a schema file from a REDCap data dictionary."),
     "site": ("site", "Manage a site: identity, data sets, ceilings, approvals, ledger."),
 }
-# Commands of other distributions, and the distribution that has the one people look for.
+# Entry-point group of commands in other distributions, and the distributions of commands that users expect here.
 _ADDED = "dpcape.commands"
 _ELSEWHERE = {
     "papers": ("the names of the papers", "dpcape-papers"),
@@ -51,8 +51,7 @@ class _Commands(click.Group):
             module = import_module(f"dpcape.cli.{_COMMANDS[cmd_name][0]}")
             command: click.Command = getattr(module, cmd_name.replace("-", "_"))
             return command
-        added = _added().get(cmd_name)
-        if added is not None:
+        if (added := _added().get(cmd_name)) is not None:
             command = added.load()
             return command
         if cmd_name in _ELSEWHERE:
@@ -71,21 +70,16 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except DpcapeError as error:
             click.echo(f"dpcape: {error}", err=True)
-            # A script must be able to tell a refusal from a mistake.
+            # Scripts distinguish a refusal (3) from a usage error (2).
             sys.exit(3 if isinstance(error, LedgerRefused) else 2)
         except OSError as error:
             if error.errno == errno.EPIPE:
-                # The reader of a pipe went away; click ends quietly.
+                # The reader of the pipe closed it; click exits quietly.
                 raise
-            click.echo(f"dpcape: {_file_trouble(error)}", err=True)
+            file = "a file" if error.filename is None else repr(str(error.filename))
+            why = f"{file} could not be used because: {error.strerror or type(error).__name__}"
+            click.echo(f"dpcape: {why}. Check the path, its permissions and the space on its disk.", err=True)
             sys.exit(2)
-
-
-def _file_trouble(error: OSError) -> str:
-    """Return which file could not be used, and why."""
-    where = "a file" if error.filename is None else repr(str(error.filename))
-    reason = error.strerror or type(error).__name__
-    return f"{where} could not be used because: {reason}. Check the path, its permissions and the space on its disk."
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

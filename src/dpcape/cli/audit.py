@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -85,16 +85,8 @@ def audit(
         from dpcape.audit.study_audit import TRIALS
         from dpcape.cli.audit_study import audit_study_file
 
-        refuted = audit_study_file(
-            study,
-            n_trials=trials or TRIALS,
-            noise=_noise(seed),
-            site=site,
-            factors=factors,
-            run=run_folder,
-            as_json=as_json,
-        )
-        sys.exit(refuted)
+        options: Any = {"site": site, "factors": factors, "run": run_folder, "as_json": as_json}
+        sys.exit(audit_study_file(study, n_trials=trials or TRIALS, noise=_noise(seed), **options))
     if site is not None or run_folder is not None:
         raise InvalidParameter("--site and --run", "come with a study file", "none", "Write: dpcape audit STUDY.toml.")
     # Hyphens and underscores mean the same, as in study files.
@@ -123,26 +115,19 @@ def _study_file(context: click.Context, named: tuple[str, ...]) -> Path | None:
     files = [name for name in named if name.endswith(".toml")]
     if not files:
         return None
-    given = ("epsilon", "delta", "protocol", "every")
-    besides = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    stated = ("epsilon", "delta", "protocol", "every")
+    besides = [name for name in stated if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if len(named) > 1 or besides:
         got = f"--{'all' if besides[0] == 'every' else besides[0]}" if besides else f"{len(named)} names"
-        raise InvalidParameter(
-            "A study file",
-            "be audited with its own epsilon, delta and protocol",
-            f"{got} as well",
-            "Write: dpcape audit STUDY.toml.",
-        )
+        must = "be audited with its own epsilon, delta and protocol"
+        raise InvalidParameter("A study file", must, f"{got} as well", "Write: dpcape audit STUDY.toml.")
     return Path(files[0])
 
 
 def _noise(seed: int | None) -> Callable[[int], NoiseSource]:
     from dpcape.core.noise import OsNoise, Replay
 
-    def source(batch: int) -> NoiseSource:
-        return OsNoise() if seed is None else Replay(seed).child(batch)
-
-    return source
+    return lambda batch: OsNoise() if seed is None else Replay(seed).child(batch)
 
 
 def _run(jobs: Sequence[tuple[Case, Adversary]], attack: Callable[[Case, Adversary], AuditResult]) -> list[AuditResult]:
@@ -167,8 +152,8 @@ def _show(findings: list[AuditResult], half_noise: bool) -> None:
     console = Console()
     if half_noise:
         console.print("[bold]With half the noise[/]: every guarantee should be refuted.\n")
-    for name, found in groupby(findings, lambda finding: finding.analysis):
-        _show_analysis(console, name, list(found))
+    for name, group in groupby(findings, lambda finding: finding.analysis):
+        _show_analysis(console, name, list(group))
     console.print(
         f"Epsilons at delta {first.delta:g}, from {first.n_trials} trials with each of two people. 'At least' is the "
         "lower bound from hits and false alarms, 'Gaussian' the one from the largest mu they exclude; a bound "
@@ -188,14 +173,14 @@ def _show_analysis(console: Console, name: str, findings: list[AuditResult]) -> 
     for title in ("guaranteed", "at least", "Gaussian", "reached"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("finding", no_wrap=True)
-    for found in findings:
+    for finding in findings:
         table.add_row(
-            found.adversary,
-            f"{found.claimed_epsilon:.4g}",
-            f"{found.epsilon:.3f}",
-            f"{found.gaussian_epsilon:.3f}",
-            f"{100 * found.reached:.0f}%",
-            "[bold red]REFUTED[/]" if found.refuted else "not refuted",
+            finding.adversary,
+            f"{finding.claimed_epsilon:.4g}",
+            f"{finding.epsilon:.3f}",
+            f"{finding.gaussian_epsilon:.3f}",
+            f"{100 * finding.reached:.0f}%",
+            "[bold red]REFUTED[/]" if finding.refuted else "not refuted",
         )
     console.print(table)
     console.print()

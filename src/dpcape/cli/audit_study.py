@@ -29,50 +29,37 @@ def audit_study_file(
     as_json: bool,
 ) -> bool:
     """Audit a study file, show or save the findings; return whether its guarantee was refuted."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     from dpcape.analyses.registry import ANY_PACKAGE
+    from dpcape.audit.study_audit import audit_study
     from dpcape.study.study import Study
 
     study = Study.load(path, packages=ANY_PACKAGE)
     if run is not None:
         _require_run(run, study)
         if factors:
-            raise InvalidParameter(
-                "--run", "be used without --half-noise", "both", "A report shows the study's noise: leave one out."
-            )
-    found = _audited(study, n_trials=n_trials, noise=noise, site=site, factors=factors)
-    if run is not None:
-        _keep(run, found)
-    if as_json:
-        click.echo(json.dumps([finding.to_dict() for finding in found]))
-    else:
-        _show(found)
-    return any(finding.refuted for finding in found)
-
-
-def _audited(
-    study: Study,
-    *,
-    n_trials: int,
-    noise: Callable[[int], NoiseSource],
-    site: str | None,
-    factors: Mapping[str, float],
-) -> list[StudyAudit]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from dpcape.audit.study_audit import audit_study
-
+            remedy = "A report shows the study's noise: leave one out."
+            raise InvalidParameter("--run", "be used without --half-noise", "both", remedy)
     # Progress goes to standard error, so that --json stays clean.
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=1.0)
-        return audit_study(
+        findings = audit_study(
             study,
-            progress=lambda words, part: progress.update(task, description=words, completed=part),
+            progress=lambda words, share: progress.update(task, description=words, completed=share),
             n_trials=n_trials,
             noise=noise,
             site=site,
             factors=factors,
         )
+    if run is not None:
+        _keep(run, findings)
+    if as_json:
+        click.echo(json.dumps([finding.to_dict() for finding in findings]))
+    else:
+        _show(findings)
+    return any(finding.refuted for finding in findings)
 
 
 def _require_run(path: Path, study: Study) -> None:
@@ -80,28 +67,27 @@ def _require_run(path: Path, study: Study) -> None:
 
     folder = RunFolder(path)
     if not folder.has_result or folder.study().digest() != study.digest():
-        raise InvalidParameter(
-            "--run", "be the folder of a finished run of this study", repr(str(path)), "Check the path."
-        )
+        must = "be the folder of a finished run of this study"
+        raise InvalidParameter("--run", must, repr(str(path)), "Check the path.")
 
 
-def _keep(path: Path, found: list[StudyAudit]) -> None:
+def _keep(path: Path, findings: list[StudyAudit]) -> None:
     """Write the findings into the folder of a run, and its report again."""
     from dpcape.core.files import write_text
     from dpcape.runs.folder import RunFolder
     from dpcape.runs.page import AUDIT, write_run_page
 
-    write_text(path / AUDIT, json.dumps([finding.to_dict() for finding in found], indent=1) + "\n")
+    write_text(path / AUDIT, json.dumps([finding.to_dict() for finding in findings], indent=1) + "\n")
     write_run_page(RunFolder(path))
 
 
-def _show(found: list[StudyAudit]) -> None:
-    first = found[0]
+def _show(findings: list[StudyAudit]) -> None:
+    first = findings[0]
     click.echo(
         f"{first.study}: {first.n_releases} release{'' if first.n_releases == 1 else 's'}, one {first.unit} of "
         f"{first.site} replaced, {first.n_trials} trials with either"
     )
-    for finding in found:
+    for finding in findings:
         click.echo(f"\n{finding.adversary}: {'REFUTED' if finding.refuted else 'not refuted'}")
         click.echo(
             f"  reached / claimed: {finding.gaussian_epsilon:.3f} / {finding.claimed_epsilon:.4g} = "

@@ -81,12 +81,12 @@ def run_demo(out: Path, replay: int | None = None) -> None:
 
 def _said(verdicts: Sequence[Verdict]) -> str:
     """Return verdicts on numbered quantities in words, those that are alike together."""
-    parts = []
-    for word, found in itertools.groupby(verdicts, lambda verdict: verdict.word):
-        names = [verdict.quantity.rpartition(" ") for verdict in found]
+    phrases = []
+    for word, alike in itertools.groupby(verdicts, lambda verdict: verdict.word):
+        names = [verdict.quantity.rpartition(" ") for verdict in alike]
         (noun, _, first), (_, _, last) = names[0], names[-1]
-        parts.append(f"{noun} {first} {word}" if first == last else f"{noun}s {first} to {last} {word}")
-    return ", ".join(parts)
+        phrases.append(f"{noun} {first} {word}" if first == last else f"{noun}s {first} to {last} {word}")
+    return ", ".join(phrases)
 
 
 def _digits() -> FloatArray:
@@ -99,22 +99,22 @@ def _digits() -> FloatArray:
 
 def _split(pixels: FloatArray, n_sites: int) -> dict[str, FloatArray]:
     """Return the records of each site; ``n_sites=0`` means the first of four sites only."""
-    parts = np.array_split(pixels, max(n_sites, 1) if n_sites else 4)
-    return dict(zip(SITES, parts, strict=False)) if n_sites else {SITES[0]: parts[0]}
+    blocks = np.array_split(pixels, max(n_sites, 1) if n_sites else 4)
+    return dict(zip(SITES, blocks, strict=False)) if n_sites else {SITES[0]: blocks[0]}
 
 
 def _pca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> PCA:
-    held = {name: rows(part, bound=BOUND) for name, part in _split(pixels, n_sites).items()}
-    federation = Federation(in_process(held, noise=noise), protocol=protocol)
+    records = {name: rows(block, bound=BOUND) for name, block in _split(pixels, n_sites).items()}
+    federation = Federation(in_process(records, noise=noise), protocol=protocol)
     return PCA(N_COMPONENTS, epsilon=epsilon, delta=DELTA).fit(federation)
 
 
 def _cca(pixels: FloatArray, n_sites: int, protocol: Protocol, epsilon: float, noise: NoiseSource) -> CCA:
-    held = {
-        name: views(part[:, :32], part[:, 32:], bounds=(HALF_BOUND, HALF_BOUND))
-        for name, part in _split(pixels, n_sites).items()
+    records = {
+        name: views(block[:, :32], block[:, 32:], bounds=(HALF_BOUND, HALF_BOUND))
+        for name, block in _split(pixels, n_sites).items()
     }
-    federation = Federation(in_process(held, noise=noise), protocol=protocol)
+    federation = Federation(in_process(records, noise=noise), protocol=protocol)
     return CCA(N_CORRELATIONS, epsilon=epsilon, delta=DELTA).fit(federation)
 
 
@@ -125,16 +125,14 @@ def _clip(block: FloatArray, bound: float) -> FloatArray:
 
 
 def _pca_score(pixels: FloatArray) -> Callable[..., float]:
-    clipped = _clip(pixels, BOUND)
-    covariance = np.cov(clipped, rowvar=False, bias=True)
+    covariance = np.cov(_clip(pixels, BOUND), rowvar=False, bias=True)
     return lambda *setting: captured_ratio(_pca(pixels, *setting).components_, covariance)
 
 
 def _cca_score(pixels: FloatArray) -> Callable[..., float]:
     """Return a score: mean correlation of the found directions on the pooled data, over the best possible."""
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
-    exact = _cca(pixels, 1, Exact(), EPSILON, OsNoise())
-    best = _true_correlation(exact, top, bottom)
+    best = _true_correlation(_cca(pixels, 1, Exact(), EPSILON, OsNoise()), top, bottom)
     return lambda *setting: _true_correlation(_cca(pixels, *setting), top, bottom) / best
 
 
@@ -243,16 +241,8 @@ def _benefit_section(energy: Mapping[str, list[float]], correlation: Mapping[str
             ),
         ],
         tables=[
-            Table(
-                header,
-                [[way, *(f"{v:.3f}" for v in values)] for way, values in energy.items()],
-                "PCA",
-            ),
-            Table(
-                header,
-                [[way, *(f"{v:.3f}" for v in values)] for way, values in correlation.items()],
-                "CCA",
-            ),
+            Table(header, [[way, *(f"{v:.3f}" for v in values)] for way, values in scores.items()], title)
+            for title, scores in (("PCA", energy), ("CCA", correlation))
         ],
     )
 
@@ -262,12 +252,12 @@ def _pairs_section(pixels: FloatArray, cca: CCA) -> ReportSection:
     top, bottom = (_clip(half, HALF_BOUND) for half in (pixels[:, :32], pixels[:, 32:]))
     x_scores, y_scores = cca.transform(top, bottom)
     axes = scatter(x_scores[:, 0], y_scores[:, 0], labels=("top halves, first pair", "bottom halves, first pair"))
-    listed = ", ".join(f"{value:.2f}" for value in cca.correlations_)
+    correlations = ", ".join(f"{value:.2f}" for value in cca.correlations_)
     return ReportSection(
         title=f"Top and bottom halves at epsilon {EPSILON:g}",
         text=[
-            f"The canonical correlations of the CAPE study are {listed}. The plot shows scores of public data; scores "
-            "of private records would not be released."
+            f"The canonical correlations of the CAPE study are {correlations}. The plot shows scores of public data; "
+            "scores of private records would not be released."
         ],
         pictures=[
             Picture(

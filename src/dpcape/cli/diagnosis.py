@@ -53,9 +53,8 @@ def examine(
     """Look at everything that the given parts allow to look at."""
     checks: list[tuple[str, Callable[[], str]]] = [("versions", _versions), ("disk", _disk)]
     if folder is not None:
-        checks += [("separation", lambda: _separation(folder))]
-    if folder is not None:
-        checks += [("identity", lambda: _identity(folder)), ("ledger", lambda: _ledger(folder))]
+        checks += [("separation", lambda: _separation(folder)), ("identity", lambda: _identity(folder))]
+        checks += [("ledger", lambda: f"{SiteFolder(folder).chain.verify().length} rows, chain and head agree")]
     if folder is not None and study is not None:
         checks += [("approval", lambda: _approval(folder, study)), ("data and bounds", lambda: _data(folder, study))]
     if kit is not None:
@@ -80,9 +79,8 @@ def _versions() -> str:
     except PackageNotFoundError:
         return f"dpcape {__version__}; NVIDIA FLARE is not installed, which only a federation needs"
     if not engine.startswith(TESTED_ENGINE):
-        raise InvalidParameter(
-            "nvflare", f"be {TESTED_ENGINE}*, which was tested", engine, "Run: pip install 'dpcape[engine]'."
-        )
+        must = f"be {TESTED_ENGINE}*, which was tested"
+        raise InvalidParameter("nvflare", must, engine, "Run: pip install 'dpcape[engine]'.")
     return f"dpcape {__version__}, nvflare {engine}"
 
 
@@ -95,23 +93,17 @@ def _disk() -> str:
 
 def _identity(folder: Path) -> str:
     site = SiteFolder(folder)
-    others = sorted(set(site.pinned()) - {site.name})
-    coordinator = fingerprint_of(site.coordinator())
-    known = f"pinned: {', '.join(others) or 'nobody yet'}; coordinator {coordinator}"
+    others = ", ".join(sorted(set(site.pinned()) - {site.name})) or "nobody yet"
+    known = f"pinned: {others}; coordinator {fingerprint_of(site.coordinator())}"
     return f"{site.name}, fingerprint {site.identity.fingerprint()}; {known}"
 
 
 def _separation(folder: Path) -> str:
-    """Say how well an engine started here, by this account, would be kept from the records."""
+    """Return how well an engine started here by this account would be separated from the records."""
     mode = mode_here(folder)
     if mode is NONE:
         raise Failed(mode.line, remedy="This machine has no Landlock; use Linux 5.13 or newer, or a container on it.")
     return f"{mode.line} (Landlock version {abi()})"
-
-
-def _ledger(folder: Path) -> str:
-    head = SiteFolder(folder).chain.verify()
-    return f"{head.length} rows, chain and head agree"
 
 
 def _approval(folder: Path, study: Study) -> str:
@@ -129,7 +121,7 @@ def _data(folder: Path, study: Study) -> str:
     approved = site.state().approvals.get(study.digest())
     name = approved[0] if approved else next(iter(sets))
     with warnings.catch_warnings():
-        # Said below, as a diagnosis.
+        # Reported below as a diagnosis.
         warnings.simplefilter("ignore", UtilityWarning)
         records = study.records_for(site.name, sets[name]["path"])
     facts, n_invalid = records.facts(), records.n_invalid
@@ -142,12 +134,8 @@ def _data(folder: Path, study: Study) -> str:
         )
     _require_usable(records)
     if facts.shape_facts() != study.facts():
-        raise InvalidParameter(
-            "Records",
-            "have the columns and bounds the study declares",
-            "different ones",
-            "Check the study's [data] table against the file.",
-        )
+        must = "have the columns and bounds the study declares"
+        raise InvalidParameter("Records", must, "different ones", "Check the study's [data] table against the file.")
     return f"data set {name} can be read; columns and bounds are the study's"
 
 
@@ -166,9 +154,8 @@ def _require_usable(records: Records) -> None:
 def _permissions(kit: Path) -> str:
     open_to_others = [path.name for path in kit.rglob("*.key") if path.stat().st_mode & 0o077]
     if open_to_others:
-        raise InvalidParameter(
-            "Keys", "be readable only by their owner", f"wider permissions of {open_to_others[0]}", "Run chmod 600."
-        )
+        got = f"wider permissions of {open_to_others[0]}"
+        raise InvalidParameter("Keys", "be readable only by their owner", got, "Run chmod 600.")
     return "keys of the kit are private"
 
 
@@ -176,17 +163,14 @@ def _certificates(kit: Path) -> str:
     """Compare this machine's clock with the certificates' time of validity."""
     now = datetime.now(UTC)
     certificate = x509.load_pem_x509_certificate(_startup(kit, "client.crt", "server.crt").read_bytes())
-    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-        raise InvalidParameter(
-            "the clock",
-            f"lie within the certificate's time ({certificate.not_valid_before_utc:%Y-%m-%d} to "
-            f"{certificate.not_valid_after_utc:%Y-%m-%d})",
-            f"{now:%Y-%m-%d %H:%M} UTC",
-            "Set the clock, or ask for a new kit.",
-        )
-    left = certificate.not_valid_after_utc - now
-    hint = "; ask for a new kit soon" if left < _SOON else ""
-    return f"{now:%Y-%m-%d %H:%M:%S} UTC; the certificate is valid for {left.days} more days{hint}"
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not start <= now <= end:
+        must = f"lie within the certificate's time ({start:%Y-%m-%d} to {end:%Y-%m-%d})"
+        got, remedy = f"{now:%Y-%m-%d %H:%M} UTC", "Set the clock, or ask for a new kit."
+        raise InvalidParameter("the clock", must, got, remedy)
+    remaining = end - now
+    hint = "; ask for a new kit soon" if remaining < _SOON else ""
+    return f"{now:%Y-%m-%d %H:%M:%S} UTC; the certificate is valid for {remaining.days} more days{hint}"
 
 
 def _handshake(kit: Path, folder: Path | None) -> str:
@@ -197,6 +181,7 @@ def _handshake(kit: Path, folder: Path | None) -> str:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(_startup(kit, "client.crt", "server.crt"), key)
     context.set_alpn_protocols(["h2"])
+    what, remedy = f"The connection to {host}:{port} failed", "Use the kit of this federation."
     try:
         with (
             socket.create_connection((host, port), timeout=5) as raw,
@@ -207,15 +192,9 @@ def _handshake(kit: Path, folder: Path | None) -> str:
             answered = bool(secured.recv(9))
             protocol = secured.version()
     except OSError as error:
-        raise Failed(
-            f"The connection to {host}:{port} failed",
-            f"the server did not accept this kit ({error})",
-            "Use the kit of this federation.",
-        ) from error
+        raise Failed(what, f"the server did not accept this kit ({error})", remedy) from error
     if not answered:
-        raise Failed(
-            f"The connection to {host}:{port} failed", "the server closed it", "Use the kit of this federation."
-        )
+        raise Failed(what, "the server closed it", remedy)
     return f"{host}:{port} accepts this kit ({protocol}, both sides authenticated)"
 
 
@@ -247,22 +226,21 @@ def _both_ends(federation: Path, study: Study | None) -> list[Diagnosis]:
         with opened(folder.admin_kit) as coordination:
             absent = sorted(set(folder.site_names()) - set(coordination.connected()))
         if absent:
-            raise Failed(
-                f"The sites {', '.join(absent)} are not connected", remedy="Start them with 'dpcape site serve'."
-            )
+            what = f"The sites {', '.join(absent)} are not connected"
+            raise Failed(what, remedy="Start them with 'dpcape site serve'.")
         return "every site is connected"
-
-    def ready(place: str) -> str:
-        assert study is not None
-        check_sites(study, Path(place))
-        return "every site is ready and holds what the study declares"
 
     findings = [_checked("federation", present)]
     if study is None or not findings[0].good:
         return findings
-    with tempfile.TemporaryDirectory() as place:
-        finding = _checked("sites", lambda: ready(place))
-        ends = Path(place) / "ends.json"
+    with tempfile.TemporaryDirectory() as folder:
+
+        def ready() -> str:
+            check_sites(study, Path(folder))
+            return "every site is ready and holds what the study declares"
+
+        finding = _checked("sites", ready)
+        ends = Path(folder) / "ends.json"
         known = json.loads(ends.read_text(encoding="utf-8")) if ends.is_file() else {}
     return [*findings, finding, *(_end(name, entry) for name, entry in known.items() if name != "coordinator")]
 

@@ -35,14 +35,14 @@ def federation() -> None:
 @_as_json
 def init(folder: Path, sites: tuple[str, ...], host: str, port: int, as_json: bool) -> None:
     """Write the FLARE project file and, through FLARE's provisioning, a kit with a certificate per participant."""
-    made = _federation_folder(folder)
-    made.create([_registration(path) for path in sites], host=host, port=port)
+    federation_folder = _federation_folder(folder)
+    federation_folder.create([_registration(path) for path in sites], host=host, port=port)
     result = {
         "federation": str(folder),
         "server": f"{host}:{port}",
-        "coordinator": fingerprint_of(made.coordinator().public),
-        "public_key": made.coordinator().public.hex(),
-        "kits": [str(made.kits / name) for name in ["server", "admin", *made.site_names()]],
+        "coordinator": fingerprint_of(federation_folder.coordinator().public),
+        "public_key": federation_folder.coordinator().public.hex(),
+        "kits": [str(federation_folder.kits / name) for name in ["server", "admin", *federation_folder.site_names()]],
     }
     show(result, as_json)
 
@@ -68,10 +68,10 @@ def status(folder: Path, as_json: bool) -> None:
         names = _federation_folder(folder).site_names()
         return {"connected": connected, "absent": sorted(set(names) - set(connected)), "jobs": coordination.jobs()}
 
-    found = _with_server(folder, ask)
-    # For people one job a line.
-    jobs = "\n".join(f"{job['name']}  {job['status']}  {job['job']}" for job in found["jobs"])
-    show(found if as_json else {**found, "jobs": jobs or "none"}, as_json)
+    answer = _with_server(folder, ask)
+    # In the table for people, one job per line.
+    jobs = "\n".join(f"{job['name']}  {job['status']}  {job['job']}" for job in answer["jobs"])
+    show(answer if as_json else {**answer, "jobs": jobs or "none"}, as_json)
 
 
 @federation.command()
@@ -88,9 +88,10 @@ def cancel(folder: Path, job: str) -> None:
 @click.argument("site", metavar="SITE.identity.json")
 def add_site(folder: Path, site: str) -> None:
     """Make a kit for another site, from its file; the other kits stay valid."""
-    made, registration = _federation_folder(folder), _registration(site)
-    made.add(registration)
-    click.echo(f"Kit for {registration.site}: {made.kits / registration.site}. Restart 'dpcape federation serve'.")
+    federation_folder, registration = _federation_folder(folder), _registration(site)
+    kit = federation_folder.kits / registration.site
+    federation_folder.add(registration)
+    click.echo(f"Kit for {registration.site}: {kit}. Restart 'dpcape federation serve'.")
 
 
 @federation.command("replace-site")
@@ -98,9 +99,9 @@ def add_site(folder: Path, site: str) -> None:
 @click.argument("site", metavar="SITE.identity.json")
 def replace_site(folder: Path, site: str) -> None:
     """Make a new kit, with a new certificate, for a site that lost its machine, from its file."""
-    made, registration = _federation_folder(folder), _registration(site)
-    made.replace(registration)
-    kit = made.kits / registration.site
+    federation_folder, registration = _federation_folder(folder), _registration(site)
+    kit = federation_folder.kits / registration.site
+    federation_folder.replace(registration)
     click.echo(f"New kit for {registration.site}: {kit}. The old certificate stays valid: see docs/consortium.md.")
 
 
@@ -144,10 +145,10 @@ def _registration(path: str) -> Any:
 
 
 def _with_server(folder: Path, ask: Callable[[Any], Any]) -> Any:
-    made = _federation_folder(folder)
+    admin_kit = _federation_folder(folder).admin_kit
     from dpcape.engines.flare.admin_session import opened
 
-    with opened(made.admin_kit) as coordination:
+    with opened(admin_kit) as coordination:
         return ask(coordination)
 
 

@@ -36,13 +36,6 @@ def mechanisms(listing: bool, key: str | None, as_json: bool) -> None:
         _show_mechanisms(as_json)
 
 
-def _mechanisms() -> list[Mechanism]:
-    """Return the mechanisms of dpcape and of installed distributions, verified ones first."""
-    added = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
-    order = (VERIFIED, CONDITIONAL, PUBLISHED, BROKEN)
-    return sorted([*added, *own_mechanisms()], key=lambda entry: order.index(entry.status))
-
-
 def _claims() -> dict[str, Claim]:
     """Return the claims that installed distributions check."""
     return {key: entry for point in entry_points(group="dpcape.claims") for key, entry in point.load().items()}
@@ -65,12 +58,15 @@ def _required_claims() -> dict[str, Claim]:
 
 
 def _show_mechanisms(as_json: bool) -> None:
-    listed = _mechanisms()
+    """Show the mechanisms of dpcape and of installed distributions, verified ones first."""
+    added: list[Mechanism] = [entry for point in entry_points(group="dpcape.mechanisms") for entry in point.load()]
+    order = (VERIFIED, CONDITIONAL, PUBLISHED, BROKEN)
+    entries = sorted([*added, *own_mechanisms()], key=lambda entry: order.index(entry.status))
     if as_json:
-        click.echo(json.dumps([asdict(entry) for entry in listed]))
+        click.echo(json.dumps([asdict(entry) for entry in entries]))
         return
     known = _claims()
-    for entry in listed:
+    for entry in entries:
         audits = [f"dpcape audit {name}" for name in entry.analyses]
         see = [*audits, *(f"dpcape mechanisms --claim {name}" for name in entry.claims if name in known)]
         _entry(entry.name, entry.status, {"Why": entry.reason, "Source": entry.reference, "See": "\n".join(see)})
@@ -101,8 +97,7 @@ def _show_claim(entry: Claim, as_json: bool) -> None:
 
 
 def _plain(entry: Claim) -> dict[str, object]:
-    keys = ("key", "source", "says", "verdict", "correct", "figures")
-    return {name: getattr(entry, name) for name in keys}
+    return {name: getattr(entry, name) for name in ("key", "source", "says", "verdict", "correct", "figures")}
 
 
 def _texts(entry: Claim) -> dict[str, str]:

@@ -86,32 +86,29 @@ def _privacy_options(*, required: bool) -> Callable[[_Command], _Command]:
     help="Write the planner as an offline page that starts with the given numbers; none is required.",
 )
 @_privacy_options(required=False)
-def plan(html: Path | None, as_json: bool, **given: Any) -> None:
+def plan(html: Path | None, as_json: bool, **options: Any) -> None:
     """Estimate a study's noise without spending budget."""
-    missing = [name for name in NEEDED if given[name] is None]
+    missing = [name for name in NEEDED if options[name] is None]
     if html is None and missing:
         raise click.UsageError(f"Missing option '--{missing[0].replace('_', '-')}'.")
-    result = None if missing else _planned(**given)
+    result = None if missing else _planned(**options)
     if html is not None:
-        _write_page(html, given, quiet=as_json)
+        _write_page(html, options, quiet=as_json)
     if result is not None:
         show(result if as_json else _readable(result), as_json)
 
 
 def _readable(result: dict[str, Any]) -> dict[str, object]:
     """Return a plan with one line per release instead of all its numbers."""
-    releases = enumerate(result.get("releases", []), start=1)
-    lines = {f"release {number}": _line(entry) for number, entry in releases}
+    lines = {f"release {number}": _line(entry) for number, entry in enumerate(result.get("releases", []), start=1)}
     last = {"expect": result["expect"]} if "expect" in result else {}
     return {**{name: value for name, value in result.items() if name not in ("releases", "expect")}, **lines, **last}
 
 
 def _line(entry: ReleaseNumbers) -> str:
     often = f", {entry['times']} times" if entry["times"] > 1 else ""
-    limit = {"relative": ", relative to the largest contribution", "at most": " at most"}.get(
-        entry.get("known", ""), ""
-    )
-    name = entry["statistic"].replace("_", " ")
+    limits = {"relative": ", relative to the largest contribution", "at most": " at most"}
+    limit, name = limits.get(entry.get("known", ""), ""), entry["statistic"].replace("_", " ")
     return f"{name}{often}: aggregate scale {entry['aggregate_scale']:.6g}{limit}; share {entry['share']:.4g} of mu^2"
 
 
@@ -145,13 +142,12 @@ def _planned(
     )
     sizes = planning.equal_sites(records, sites)
     consortium = Consortium(sizes, scheme, epsilon, delta)
-    given = _parameters(parameters)
-    releases = releases_of(analysis, widths, bounds, given, setting=consortium)
+    chosen = _parameters(parameters)
+    releases = releases_of(analysis, widths, bounds, chosen, setting=consortium)
     result = planning.plan_study(releases=releases, sizes=sizes, protocol=scheme, epsilon=epsilon, delta=delta)
-    note = variants()[analysis][1].note
     terms = planning.terms_of(releases, sizes, scheme, epsilon, delta)
-    expect = _expectation(analysis, widths, bounds, given, planning.aggregate_scales(releases, terms, scheme))
-    more = {"note": note, "expect": expect}
+    expect = _expectation(analysis, widths, bounds, chosen, planning.aggregate_scales(releases, terms, scheme))
+    more = {"note": variants()[analysis][1].note, "expect": expect}
     return {
         "analysis": analysis,
         "features": list(widths),
@@ -162,11 +158,7 @@ def _planned(
 
 
 def _expectation(
-    analysis: str,
-    widths: Sequence[int],
-    bounds: Sequence[float],
-    given: dict[str, object],
-    scales: Sequence[float],
+    analysis: str, widths: Sequence[int], bounds: Sequence[float], chosen: dict[str, object], scales: Sequence[float]
 ) -> str:
     """Return what to expect, for records as declared by default; empty where nothing can be said."""
     from dpcape.core.errors import InvalidParameter
@@ -174,41 +166,41 @@ def _expectation(
     from dpcape.planning.measures import measure_of
     from dpcape.planning.planned import facts_of, options_of, parameters_of
 
-    options = options_of(analysis, given)
+    options = options_of(analysis, chosen)
     facts = facts_of(analysis, widths, bounds, options)
     try:
         measure = measure_of(variants()[analysis][0], facts, parameters_of(analysis, options), Declared())
         return "" if measure is None else measure.expectation(scales)
     except InvalidParameter:
-        # An option that was left out does not fit these dimensions.
+        # A default option does not fit these dimensions.
         return ""
 
 
-def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
+def _write_page(path: Path, values: dict[str, Any], *, quiet: bool) -> None:
     from dpcape.planning.page.planner_page import write_planner
     from dpcape.planning.planned import options_of
     from dpcape.planning.study_plan import equal_sites
 
-    if given["cancelling_ratio"] != USUAL_RATIO:
+    if values["cancelling_ratio"] != USUAL_RATIO:
         raise click.UsageError(
             f"The planner page always uses --cancelling-ratio {USUAL_RATIO:g}. Leave out --cancelling-ratio or --html."
         )
-    if given["neighbours"] is not None:
+    if values["neighbours"] is not None:
         raise click.UsageError(
             "The planner page has no control for --neighbours, on which the noise does not depend. Add n_neighbours to "
             "the study file, and leave out --neighbours or --html."
         )
-    # The page's controls, by their names there.
-    start = {name: given[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
-    start["minimum"] = given["minimum_sites"]
-    if given["features"] is not None and given["analysis"] is not None:
-        start |= _shape_on_page(given["analysis"], *_shape(given["analysis"], given["features"], given["bound"]))
-    if given["records"] is not None and given["sites"] is not None:
-        sizes = list(equal_sites(given["records"], given["sites"]).values())
+    # Values of the page's controls, by the names of the controls.
+    start = {name: values[name] for name in ("analysis", "sites", "protocol", "colluding", "epsilon", "delta")}
+    start["minimum"] = values["minimum_sites"]
+    if values["features"] is not None and values["analysis"] is not None:
+        start |= _shape_on_page(values["analysis"], *_shape(values["analysis"], values["features"], values["bound"]))
+    if values["records"] is not None and values["sites"] is not None:
+        sizes = list(equal_sites(values["records"], values["sites"]).values())
         start["records"] = sizes[0] if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
-    options = _parameters(given["parameters"])
+    options = _parameters(values["parameters"])
     # The page starts with PCA.
-    options_of(given["analysis"] or "pca", options)
+    options_of(values["analysis"] or "pca", options)
     write_planner(path, {**{name: value for name, value in start.items() if value is not None}, "options": options})
     click.echo(f"Wrote {path}", err=quiet)
 
@@ -216,16 +208,17 @@ def _write_page(path: Path, given: dict[str, Any], *, quiet: bool) -> None:
 def _shape(analysis: str, features: str, bound: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the columns and the bounds of all views; one number of columns is split evenly, one bound repeated."""
     described = variants()[analysis][0]
-    usual, most = (1, 1) if described.records != "views" else (3, MOST_VIEWS) if described.has_many_views else (2, 2)
-    widths = _numbers(features, int, "features", most)
+    default_views, most_views = (3, MOST_VIEWS) if described.has_many_views else (2, 2)
+    if described.records != "views":
+        default_views = most_views = 1
+    widths = _numbers(features, int, "features", most_views)
     if len(widths) == 1:
         # The first views have one column more where the number does not divide.
-        widths = tuple((widths[0] + usual - 1 - view) // usual for view in range(usual))
-    bounds = _numbers(bound, float, "bound", most)
+        widths = tuple((widths[0] + default_views - 1 - view) // default_views for view in range(default_views))
+    bounds = _numbers(bound, float, "bound", most_views)
     if len(bounds) not in (1, len(widths)):
-        raise click.BadParameter(
-            f"must be one number, or one for each of the {len(widths)} views; got {bound!r}", param_hint="bound"
-        )
+        what = f"must be one number, or one for each of the {len(widths)} views; got {bound!r}"
+        raise click.BadParameter(what, param_hint="bound")
     return widths, bounds * len(widths) if len(bounds) == 1 else bounds
 
 
@@ -284,7 +277,7 @@ def account(
 def _numbers(text: str, kind: type[_N], name: str, most: int) -> tuple[_N, ...]:
     """Return the numbers in a text, at most so many."""
     try:
-        values = tuple(kind(part) for part in text.split(","))
+        values = tuple(kind(number) for number in text.split(","))
     except ValueError as error:
         raise click.BadParameter(f"must be numbers separated by a comma; got {text!r}", param_hint=name) from error
     if len(values) > most:

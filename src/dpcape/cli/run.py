@@ -35,7 +35,8 @@ def run(study_file: Path, rehearse: bool, out: Path | None, again: bool, resume:
     from dpcape.study.study import Study
 
     study = Study.load(study_file, packages=ANY_PACKAGE)
-    base = out if out is not None else _default_folder(study, rehearse)
+    default = Path("rehearsals" if rehearse else "runs") / f"{study.name}-{study.digest()[:8]}"
+    base = default if out is None else out
     if study.federation is not None and not rehearse:
         from dpcape.runs.in_process import run_on_federation
 
@@ -55,16 +56,13 @@ def report(folder: Path, as_json: bool) -> None:
     from dpcape.runs.page import write_run_page
     from dpcape.runs.results import write_results
 
-    found = RunFolder(folder)
-    if not found.has_result:
-        raise Failed(
-            "There is no report",
-            f"the run in {str(folder)!r} has no result yet",
-            "Continue it with: dpcape run STUDY.toml --resume.",
-        )
-    write_results(found)
-    write_run_page(found)
-    _show(found, as_json)
+    run_folder = RunFolder(folder)
+    if not run_folder.has_result:
+        why = f"the run in {str(folder)!r} has no result yet"
+        raise Failed("There is no report", why, "Continue it with: dpcape run STUDY.toml --resume.")
+    write_results(run_folder)
+    write_run_page(run_folder)
+    _show(run_folder, as_json)
 
 
 def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, resume: bool, quiet: bool) -> RunFolder:
@@ -75,10 +73,6 @@ def _in_process(study: Study, base: Path, *, rehearse: bool, again: bool, resume
             click.echo(f"release {release.number + 1} of {release.n_releases}: {release.statistic}", err=True)
 
     return run_in_process(study, base, again=again, rehearse=rehearse, resume=resume, progress=progress)
-
-
-def _default_folder(study: Study, rehearse: bool) -> Path:
-    return Path("rehearsals" if rehearse else "runs") / f"{study.name}-{study.digest()[:8]}"
 
 
 def _show(folder: RunFolder, as_json: bool) -> None:

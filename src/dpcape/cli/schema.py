@@ -24,10 +24,10 @@ def schema(dictionary: Path, out: Path, as_json: bool) -> None:
     from dpcape.core.errors import Failed
     from dpcape.schema.redcap import read_dictionary
 
-    found = read_dictionary(dictionary)
-    # Refused now if it is no schema.
-    found.schema()
+    proposal = read_dictionary(dictionary)
+    # Raises if the proposal is not a valid schema.
+    proposal.schema()
     if out.exists():
         raise Failed(f"{str(out)!r} exists", remedy="Choose another name with --out.")
-    out.write_text(found.toml(), encoding="utf-8")
-    show({"schema": str(out), "columns": len(found.columns), "left_out": len(found.left_out)}, as_json)
+    out.write_text(proposal.toml(), encoding="utf-8")
+    show({"schema": str(out), "columns": len(proposal.columns), "left_out": len(proposal.left_out)}, as_json)

@@ -9,7 +9,7 @@ import click
 from dpcape.core.errors import Failed, InvalidParameter
 
 _HTTPS = 443
-# Above 1023, where services of a clinic or a university are found. Below, every port is some service's.
+# Ports above 1023 of services that clinics and universities run; every port below 1024 counts as a service.
 _SERVICES = {
     1433: "Microsoft SQL Server",
     1521: "Oracle",
@@ -56,12 +56,8 @@ def is_named(address: str, named: str | None) -> bool:
     if named is None:
         return False
     if named.strip().lower() != address.lower():
-        raise InvalidParameter(
-            "--server",
-            f"be the server that the kit names, {address}",
-            repr(named[:300]),
-            "Ask the coordinator which is right, and take a new kit if the kit is wrong.",
-        )
+        remedy = "Ask the coordinator which is right, and take a new kit if the kit is wrong."
+        raise InvalidParameter("--server", f"be the server that the kit names, {address}", repr(named[:300]), remedy)
     return True
 
 
@@ -78,20 +74,13 @@ def confirm(address: str, before: str) -> None:
     host, _, port = address.rpartition(":")
     service = service_at(int(port))
     if service is not None:
-        raise InvalidParameter(
-            "The server's port",
-            "not be that of another service",
-            f"{port}, the port of {service}, which the engine could then reach on every machine",
-            f"Ask the coordinator for another port, or accept this one with: --server {address}.",
-        )
+        got = f"{port}, the port of {service}, which the engine could then reach on every machine"
+        remedy = f"Ask the coordinator for another port, or accept this one with: --server {address}."
+        raise InvalidParameter("The server's port", "not be that of another service", got, remedy)
     changed = f" Until now it was {before}." if before else ""
     if not sys.stdin.isatty():
-        raise InvalidParameter(
-            "The steward",
-            "confirm the server once",
-            f"a kit that names {host}, port {port}.{changed} Compare it with what the coordinator told you, then add: "
-            f"--server {address}",
-        )
+        got = f"a kit that names {host}, port {port}.{changed} Compare it with what the coordinator told you, then add"
+        raise InvalidParameter("The steward", "confirm the server once", f"{got}: --server {address}")
     click.echo(
         f"The kit names the server {host}, port {port}.{changed} The engine of this site will be able to connect to "
         f"port {port} of every machine that it can reach, and to no other port but that of name look-ups and one on "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcape.cli.output import show
-from dpcape.cli.site_check import check
+from dpcape.cli.site_check import check, folder_option, study_of
 from dpcape.cli.site_page import serve_page
 from dpcape.cli.site_serve import serve
 from dpcape.cli.site_snapshot import snapshot
@@ -33,13 +33,6 @@ site.add_command(serve_page)
 site.add_command(snapshot)
 
 
-_folder_option = click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    envvar="DPCAPE_SITE",
-    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
-)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 _data_option = click.option("--data", default=None, help="Data set; needed if there are several.")
 _per_option = click.option(
@@ -57,7 +50,7 @@ _rows_option = click.option(
 
 
 def _steward(command: Callable[..., None]) -> Callable[..., None]:
-    return _folder_option(_json_option(command))
+    return folder_option(_json_option(command))
 
 
 @site.command()
@@ -93,11 +86,11 @@ def init(path: Path, name: str, keys: Path | None, as_json: bool) -> None:
 @_steward
 def add(name: str, path: Path, folder: Path, as_json: bool, different_people: bool, **ceiling: Any) -> None:
     """Register a data set and its lifetime privacy ceiling."""
-    place = _open(folder)
+    site_folder = _open(folder)
     if not different_people and not as_json and _is_terminal():
-        different_people = _are_different(place, name, path)
-    place.add_data(name, path, different_people=different_people, **ceiling)
-    show(_budget(place, name), as_json)
+        different_people = _are_different(site_folder, name, path)
+    site_folder.add_data(name, path, different_people=different_people, **ceiling)
+    show(_budget(site_folder, name), as_json)
 
 
 def _is_terminal() -> bool:
@@ -105,9 +98,9 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _are_different(place: SiteFolder, name: str, path: Path) -> bool:
+def _are_different(site_folder: SiteFolder, name: str, path: Path) -> bool:
     """Show the steward data sets that may be of the same people as a new one, and ask."""
-    similar = place.similar_data(name, path)
+    similar = site_folder.similar_data(name, path)
     if not similar:
         return False
     click.echo("This site has data sets with as many rows and similar columns:")
@@ -123,20 +116,22 @@ def _are_different(place: SiteFolder, name: str, path: Path) -> bool:
 @_steward
 def review(study: str, data: str | None, folder: Path, as_json: bool) -> None:
     """Show what a study would do here: what leaves, who sees it, its noise, and the ledger afterwards."""
+    from dpcape.steward.dealing import dealing_text
     from dpcape.steward.review import review as review_values
     from dpcape.steward.review import review_text
 
-    place = _open(folder)
-    found = _study(place, study)
-    if place.name == found.dealer:
-        _review_dealing(place, found, as_json)
+    site_folder, loaded = _opened(folder, study)
+    if site_folder.name == loaded.dealer:
+        text = dealing_text(site_folder, loaded)
+        plain = {"study": loaded.name, "digest": loaded.digest(), "deals": True, "text": text}
+        click.echo(json.dumps(plain) if as_json else text.rstrip())
         return
-    text = review_text(place, found, data)
-    seen = review_values(place, found, place.chosen(data))
+    text = review_text(site_folder, loaded, data)
+    seen = review_values(site_folder, loaded, site_folder.chosen(data))
     if not as_json:
-        _show_review(place, seen, text)
+        _show_review(site_folder, seen, text)
         return
-    result = {"study": found.name, "digest": found.digest(), "data": seen.data, "text": text}
+    result = {"study": loaded.name, "digest": loaded.digest(), "data": seen.data, "text": text}
     numbers = {"spent": seen.spent, "after": seen.after, "ceiling": seen.ceiling, "delta": seen.delta}
     unit = {"per": seen.unit.kind, "rows_per_subject": seen.unit.rows_per_subject}
     show({**result, **numbers, **unit, "guarantee": seen.guarantee.to_dict()}, True)
@@ -165,16 +160,15 @@ def budget(
     """Show a data set's spending, or change its ceiling."""
     from dpcape.core.errors import InvalidParameter
 
-    place = _open(folder)
+    site_folder = _open(folder)
     if (epsilon is None) != (delta is None):
         raise InvalidParameter("A ceiling", "have --epsilon and --delta", "one of them", "Give both.")
     if per_study is not None and no_per_study:
         raise InvalidParameter("--per-study and --no-per-study", "not be used together", "both", "Leave one out.")
-    named = (epsilon, per_study, per, rows_per_subject)
-    if no_per_study or any(part is not None for part in named):
+    if no_per_study or any(value is not None for value in (epsilon, per_study, per, rows_per_subject)):
         unit = (per, rows_per_subject)
-        _set_ceiling(place, name, (epsilon, delta), per_study, unit, keep=not no_per_study)
-    show(_budget(place, name), as_json)
+        _set_ceiling(site_folder, name, (epsilon, delta), per_study, unit, keep=not no_per_study)
+    show(_budget(site_folder, name), as_json)
 
 
 @site.command()
@@ -184,11 +178,10 @@ def budget(
 @_steward
 def approve(study: str, data: str | None, runs: int, folder: Path, as_json: bool) -> None:
     """Approve this exact study; any change needs new approval."""
-    place = _open(folder)
-    found = _study(place, study)
-    place.approve(found, data, runs=runs)
-    what = {"deals": "noise"} if place.name == found.dealer else {"data": place.chosen(data)}
-    _done("approved", found, as_json, **what, runs=runs)
+    site_folder, loaded = _opened(folder, study)
+    site_folder.approve(loaded, data, runs=runs)
+    what = {"deals": "noise"} if site_folder.name == loaded.dealer else {"data": site_folder.chosen(data)}
+    _done("approved", loaded, as_json, **what, runs=runs)
 
 
 @site.command()
@@ -196,10 +189,9 @@ def approve(study: str, data: str | None, runs: int, folder: Path, as_json: bool
 @_steward
 def deny(study: str, folder: Path, as_json: bool) -> None:
     """Record that a study is not approved."""
-    place = _open(folder)
-    found = _study(place, study)
-    place.deny(found)
-    _done("denied", found, as_json)
+    site_folder, loaded = _opened(folder, study)
+    site_folder.deny(loaded)
+    _done("denied", loaded, as_json)
 
 
 @site.command()
@@ -207,10 +199,9 @@ def deny(study: str, folder: Path, as_json: bool) -> None:
 @_steward
 def revoke(study: str, folder: Path, as_json: bool) -> None:
     """Withdraw an approval; what was charged stays charged."""
-    place = _open(folder)
-    found = _study(place, study)
-    place.revoke(found)
-    _done("revoked", found, as_json)
+    site_folder, loaded = _opened(folder, study)
+    site_folder.revoke(loaded)
+    _done("revoked", loaded, as_json)
 
 
 @site.command()
@@ -222,9 +213,9 @@ def identity(folder: Path, as_json: bool) -> None:
     """
     from dpcape.site.tls import certificate_request
 
-    place = _open(folder)
-    request = certificate_request(place.name, place.keys, place.identity) if as_json else {}
-    show({"site": place.name, **_identity(place), **request}, as_json)
+    site_folder = _open(folder)
+    request = certificate_request(site_folder.name, site_folder.keys, site_folder.identity) if as_json else {}
+    show({"site": site_folder.name, **_identity(site_folder), **request}, as_json)
 
 
 @site.command()
@@ -235,8 +226,8 @@ def pin(name: str, public_key: str, folder: Path, as_json: bool) -> None:
     """Trust the public key of another site, or of the coordinator (NAME: coordinator)."""
     from dpcape.core.secure_sum.identity import fingerprint_of
 
-    place = _open(folder)
-    place.pin(name, public_key)
+    site_folder = _open(folder)
+    site_folder.pin(name, public_key)
     show({"site": name, "fingerprint": fingerprint_of(bytes.fromhex(public_key))}, as_json)
 
 
@@ -254,10 +245,10 @@ def allow_analysis(package: str, remove: bool, record_by_record: bool, folder: P
 
     Start the site again afterwards: 'dpcape site serve' reads the package when it starts.
     """
-    place = _open(folder)
-    place.allow_package(package, allowed=not remove, record_by_record=record_by_record)
-    accepted = sorted(place.state().record_by_record)
-    show({"allowed packages": sorted(place.state().packages), "accepted record by record": accepted}, as_json)
+    site_folder = _open(folder)
+    site_folder.allow_package(package, allowed=not remove, record_by_record=record_by_record)
+    accepted = sorted(site_folder.state().record_by_record)
+    show({"allowed packages": sorted(site_folder.state().packages), "accepted record by record": accepted}, as_json)
 
 
 @site.command()
@@ -288,18 +279,18 @@ def log(
     """Show the ledger; verify, export or repair it."""
     from dpcape.cli import site_log
 
-    place = _open(folder, repair=accept_head or verify)
+    site_folder = _open(folder, repair=accept_head or verify)
     if accept_head:
-        site_log.accept_head(place, reason=reason, lost=lost, seen=seen)
+        site_log.accept_head(site_folder, reason=reason, lost=lost, seen=seen)
     if verify:
-        site_log.verify(place, as_json)
+        site_log.verify(site_folder, as_json)
     elif export is not None:
-        site_log.export(place, export, as_json)
+        site_log.export(site_folder, export, as_json)
     else:
-        site_log.show_rows(place, data, as_json)
+        site_log.show_rows(site_folder, data, as_json)
 
 
-def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
+def _show_review(site_folder: SiteFolder, seen: Review, text: str) -> None:
     """Print a review: with a frame and colours on a terminal, as plain text into a file."""
     if not sys.stdout.isatty():
         click.echo(text)
@@ -310,43 +301,35 @@ def _show_review(place: SiteFolder, seen: Review, text: str) -> None:
     from dpcape.steward.review import how_noisy, review_card, review_head
 
     console = Console()
-    console.print(review_head(place, seen), markup=False, highlight=False)
+    console.print(review_head(site_folder, seen), markup=False, highlight=False)
     console.print(card_terminal(review_card(seen)))
     console.print("\n".join(["Noise", *how_noisy(seen)]), markup=False, highlight=False)
-
-
-def _review_dealing(place: SiteFolder, found: Study, as_json: bool) -> None:
-    """Print what a study asks of the participant that deals its noise."""
-    from dpcape.steward.dealing import dealing_text
-
-    text = dealing_text(place, found)
-    plain = {"study": found.name, "digest": found.digest(), "deals": True, "text": text}
-    click.echo(json.dumps(plain) if as_json else text.rstrip())
 
 
 def _open(folder: Path, *, repair: bool = False) -> SiteFolder:
     from dpcape.site.folder import SiteFolder
 
-    place = SiteFolder(folder)
+    site_folder = SiteFolder(folder)
     if not repair:
-        for text in place.news():
+        for text in site_folder.news():
             click.echo(f"Note: {text}", err=True)
-    return place
+    return site_folder
 
 
-def _study(place: SiteFolder, reference: str) -> Study:
-    """Return a study by the path of its file, or one that was reviewed here by name or digest."""
-    return place.load_study(Path(reference)) if Path(reference).is_file() else place.study(reference)
+def _opened(folder: Path, reference: str) -> tuple[SiteFolder, Study]:
+    """Return the site's folder and a study: by the path of its file, or by name or digest if it was reviewed here."""
+    site_folder = _open(folder)
+    return site_folder, study_of(site_folder, reference)
 
 
-def _identity(place: SiteFolder) -> dict[str, str]:
-    return {"public_key": place.identity.public.hex(), "fingerprint": place.identity.fingerprint()}
+def _identity(site_folder: SiteFolder) -> dict[str, str]:
+    return {"public_key": site_folder.identity.public.hex(), "fingerprint": site_folder.identity.fingerprint()}
 
 
 def _set_ceiling(
-    place: SiteFolder,
+    site_folder: SiteFolder,
     name: str,
-    whole: tuple[float | None, float | None],
+    ceiling: tuple[float | None, float | None],
     per_study: float | None,
     unit: tuple[str | None, int | None],
     *,
@@ -356,19 +339,20 @@ def _set_ceiling(
     from dpcape.core.errors import InvalidParameter
     from dpcape.site.ledger import Ceiling, unit_after
 
-    now = place.state().ceilings.get(name)
-    epsilon, delta = whole if now is None or whole[0] is not None else (now.epsilon, now.delta)
+    now = site_folder.state().ceilings.get(name)
+    epsilon, delta = ceiling if now is None or ceiling[0] is not None else (now.epsilon, now.delta)
     if epsilon is None or delta is None:
         raise InvalidParameter("A ceiling", "have --epsilon and --delta", f"neither for {name!r}", "Give both.")
-    kept = now.per_study if now is not None and keep else None
-    place.set_ceiling(name, Ceiling(epsilon, delta, kept if per_study is None else per_study, unit_after(now, *unit)))
+    if per_study is None and keep and now is not None:
+        per_study = now.per_study
+    site_folder.set_ceiling(name, Ceiling(epsilon, delta, per_study, unit_after(now, *unit)))
 
 
-def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
+def _budget(site_folder: SiteFolder, name: str) -> dict[str, Any]:
     from dpcape.core.errors import InvalidParameter
     from dpcape.pages.numbers import round_up
 
-    state = place.state()
+    state = site_folder.state()
     if name not in state.ceilings:
         raise InvalidParameter("NAME", f"be one of {', '.join(sorted(state.ceilings))}", repr(name))
     ceiling = state.ceilings[name]
@@ -386,9 +370,9 @@ def _budget(place: SiteFolder, name: str) -> dict[str, Any]:
     }
 
 
-def _done(verb: str, found: Study, as_json: bool, **more: Any) -> None:
+def _done(verb: str, study: Study, as_json: bool, **more: Any) -> None:
     if as_json:
-        click.echo(json.dumps({"status": verb, "study": found.name, "digest": found.digest(), **more}))
+        click.echo(json.dumps({"status": verb, "study": study.name, "digest": study.digest(), **more}))
     else:
         detail = "".join(f", {key} {value}" for key, value in more.items())
-        click.echo(f"{verb}: {found.name} ({found.digest()[:16]}){detail}")
+        click.echo(f"{verb}: {study.name} ({study.digest()[:16]}){detail}")

@@ -6,8 +6,26 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from dpcape.site.folder import SiteFolder
+    from dpcape.study.study import Study
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    envvar="DPCAPE_SITE",
+    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
+)
+
+
+def study_of(site_folder: SiteFolder, reference: str) -> Study:
+    """Return a study by the path of its file, or one that was reviewed here by name or digest."""
+    return site_folder.load_study(Path(reference)) if Path(reference).is_file() else site_folder.study(reference)
 
 
 @click.command()
@@ -16,13 +34,7 @@ import click
 @click.option(
     "--person", default=None, metavar="COLUMN", help="Column that says whose a row is; usual names are found."
 )
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    envvar="DPCAPE_SITE",
-    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
-)
+@folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def check(study: str, data: str | None, person: str | None, folder: Path, as_json: bool) -> None:
     """Show what a study would find in this site's data: for the site alone, nothing is sent or kept.
@@ -33,13 +45,12 @@ def check(study: str, data: str | None, person: str | None, folder: Path, as_jso
     from dpcape.site.folder import SiteFolder
     from dpcape.steward.own_data import check_data, check_lines
 
-    place = SiteFolder(folder)
-    found = place.load_study(Path(study)) if Path(study).is_file() else place.study(study)
-    chosen = place.chosen(data)
-    seen = check_data(place, found, chosen, person=person)
+    site_folder = SiteFolder(folder)
+    loaded, chosen = study_of(site_folder, study), site_folder.chosen(data)
+    result = check_data(site_folder, loaded, chosen, person=person)
     if as_json:
-        click.echo(json.dumps({"study": found.name, "data": chosen, **asdict(seen)}))
+        click.echo(json.dumps({"study": loaded.name, "data": chosen, **asdict(result)}))
     else:
-        for line in [f"Data set {chosen!r} for study {found.name!r}: this stays here.", "", *check_lines(seen)]:
+        for line in [f"Data set {chosen!r} for study {loaded.name!r}: this stays here.", "", *check_lines(result)]:
             click.secho(line, fg="red" if line.startswith("RED: ") else None)
-    sys.exit(1 if seen.alarms else 0)
+    sys.exit(1 if result.alarms else 0)

@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from dpcape.site.folder import SiteFolder
 
 
-def show_rows(place: SiteFolder, data: str | None, as_json: bool) -> None:
+def show_rows(site_folder: SiteFolder, data: str | None, as_json: bool) -> None:
     """Print the rows, all of them or those of one data set; below a charge, what was spent before and after it."""
-    rows = place.chain.entries()
+    rows = site_folder.chain.entries()
     known = sorted(State.of(rows).ceilings)
     if data is not None and data not in known:
         raise InvalidParameter("DATA", f"be one of {', '.join(known)}", repr(data), "See: dpcape site log.")
     entries = [entry for entry in rows if data is None or entry.body.get("data") == data]
     if as_json:
-        click.echo(json.dumps({"site": place.name, "rows": [_plain(entry) for entry in entries]}))
+        click.echo(json.dumps({"site": site_folder.name, "rows": [entry._asdict() for entry in entries]}))
         return
     spending = _spending(rows)
     for entry in entries:
-        detail = ", ".join(f"{key} {_short(value)}" for key, value in sorted(entry.body.items()) if value is not None)
+        texts = {key: str(value) for key, value in sorted(entry.body.items()) if value is not None}
+        detail = ", ".join(f"{key} {text if len(text) <= 40 else text[:16] + '...'}" for key, text in texts.items())
         click.echo(f"{entry.number:>6}  {entry.time}  {entry.kind:<8} {detail}")
         if entry.number in spending:
             click.echo(f"{'':>6}  {spending[entry.number]}")
@@ -56,34 +57,30 @@ def _spending(rows: Sequence[Entry]) -> dict[int, str]:
     return texts
 
 
-def verify(place: SiteFolder, as_json: bool) -> None:
+def verify(site_folder: SiteFolder, as_json: bool) -> None:
     """Check every row and the copy of the head."""
-    head = place.chain.verify()
-    show({"site": place.name, "verified": True, "rows": head.length, "head": head.hash}, as_json)
+    head = site_folder.chain.verify()
+    show({"site": site_folder.name, "verified": True, "rows": head.length, "head": head.hash}, as_json)
 
 
-def export(place: SiteFolder, path: Path, as_json: bool) -> None:
+def export(site_folder: SiteFolder, path: Path, as_json: bool) -> None:
     """Write every row as one JSON line, with its hash: enough to check the chain elsewhere."""
-    entries = place.chain.entries()
-    lines = (json.dumps(_plain(entry), sort_keys=True) for entry in entries)
+    entries = site_folder.chain.entries()
+    lines = (json.dumps(entry._asdict(), sort_keys=True) for entry in entries)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    show({"site": place.name, "rows": len(entries), "file": str(path), "head": entries[-1].hash}, as_json)
+    show({"site": site_folder.name, "rows": len(entries), "file": str(path), "head": entries[-1].hash}, as_json)
 
 
-def accept_head(place: SiteFolder, *, reason: str, lost: Sequence[str], seen: str | None) -> None:
+def accept_head(site_folder: SiteFolder, *, reason: str, lost: Sequence[str], seen: str | None) -> None:
     """Accept a ledger that lost rows, with what may have been spent in them."""
     if not lost:
-        raise InvalidParameter(
-            "--lost",
-            "state what the missing rows may have spent",
-            "no --lost",
-            "Write --lost DATA:EPSILON:DELTA per data set, or --lost none if certain.",
-        )
+        remedy = "Write --lost DATA:EPSILON:DELTA per data set, or --lost none if certain."
+        raise InvalidParameter("--lost", "state what the missing rows may have spent", "no --lost", remedy)
     pairs = [] if tuple(lost) == ("none",) else [_amount(text) for text in lost]
     amounts = dict(pairs)
     if len(amounts) != len(pairs):
         raise InvalidParameter("--lost", "be given once per data set", "one data set twice", "Add the amounts up.")
-    place.accept_head(reason=reason, lost=amounts, seen=None if seen is None else _head(seen))
+    site_folder.accept_head(reason=reason, lost=amounts, seen=None if seen is None else _head(seen))
 
 
 def _amount(text: str) -> tuple[str, tuple[float, float]]:
@@ -91,9 +88,8 @@ def _amount(text: str) -> tuple[str, tuple[float, float]]:
         name, epsilon, delta = text.split(":")
         return name, (float(epsilon), float(delta))
     except ValueError as error:
-        raise InvalidParameter(
-            "--lost", "be DATA:EPSILON:DELTA", repr(text), "Write for example --lost cohort:0.5:1e-6."
-        ) from error
+        remedy = "Write for example --lost cohort:0.5:1e-6."
+        raise InvalidParameter("--lost", "be DATA:EPSILON:DELTA", repr(text), remedy) from error
 
 
 def _head(text: str) -> Head:
@@ -101,12 +97,3 @@ def _head(text: str) -> Head:
     if not length.isdigit() or len(digest) != 64:
         raise InvalidParameter("--seen", "be LENGTH:HASH", repr(text), "Copy both from the coordinator.")
     return Head(int(length), digest)
-
-
-def _plain(entry: Entry) -> dict[str, object]:
-    return entry._asdict()
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else text[:16] + "..."

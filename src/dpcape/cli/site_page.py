@@ -7,16 +7,12 @@ from pathlib import Path
 
 import click
 
+from dpcape.cli.site_check import folder_option
+
 
 @click.command("serve-page")
 @click.argument("studies", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    envvar="DPCAPE_SITE",
-    help="The site's folder; by default $DPCAPE_SITE, else the current folder.",
-)
+@folder_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; by default any free one.")
 @click.option(
     "--idle-minutes",

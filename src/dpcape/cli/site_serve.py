@@ -116,31 +116,32 @@ def _serve(
     from dpcape.site.vault.server import VaultSettings
     from dpcape.site.vault.supervisor import Engine, Serving, Supervisor
 
-    place, source = folder.resolve(), kit.resolve()
-    _require_folder(place)
-    accounts = accounts_for(place, vault=vault_user, engine=engine_user)
-    cap = _landlock_cap()
+    site_path, source = folder.resolve(), kit.resolve()
+    _require_folder(site_path)
+    accounts = accounts_for(site_path, vault=vault_user, engine=engine_user)
+    # The highest version of Landlock to use: how tests see what an older kernel would do.
+    version = os.environ.get("DPCAPE_LANDLOCK_AT_MOST", "")
+    cap = int(version) if version.isdigit() else None
     mode = _mode(accounts, unseparated=unseparated, cap=cap)
     flare = SiteKit.read(source)
     noted = {"server": flare.address, "mode": mode.name, "data": data, "replay": replay_for_tests is not None}
-    facts = _confirmed(flare, place, source, noted, server, accounts)
+    facts = _confirmed(flare, site_path, source, noted, server, accounts)
     engine = Engine(
         python=engine_python or sys.executable,
-        command=lambda where: flare.command(where, facts.name),
-        prepare=lambda where, port: flare.fill(where, site=facts.name, tls_key=facts.tls_key, port=port),
+        command=lambda work_folder: flare.command(work_folder, facts.name),
+        prepare=lambda work_folder, port: flare.fill(work_folder, site=facts.name, tls_key=facts.tls_key, port=port),
         connect=flare.ports(),
         environment=ENVIRONMENT,
     )
     settings = VaultSettings(
-        folder=str(place), data=data, replay_for_tests=replay_for_tests, mode=mode.name, control=-1
+        folder=str(site_path), data=data, replay_for_tests=replay_for_tests, mode=mode.name, control=-1
     )
-    secret_files = tuple(Path(path) for path in facts.secret_files)
     serving = Serving(
         vault_python=sys.executable,
         settings=settings,
         mode=mode,
         accounts=accounts,
-        guarded=Guarded(place, Path(facts.keys), secret_files),
+        guarded=Guarded(site_path, Path(facts.keys), tuple(Path(path) for path in facts.secret_files)),
         work=work,
         packages=tuple(facts.packages),
         most_abi=cap,
@@ -153,14 +154,14 @@ def _serve(
 
 
 def _confirmed(
-    flare: SiteKit, place: Path, kit: Path, noted: dict[str, Any], server: str | None, accounts: Accounts
+    flare: SiteKit, site_path: Path, kit: Path, noted: dict[str, Any], server: str | None, accounts: Accounts
 ) -> SiteFacts:
-    """Return what the vault's account tells of the folder, once the steward has confirmed the kit's server."""
+    """Return the folder's facts, read by the vault's account, once the steward has confirmed the kit's server."""
     from dpcape.cli.server_confirmation import confirm, is_named
     from dpcape.site.vault.inspect import Question, ask
 
     question = Question(
-        folder=str(place),
+        folder=str(site_path),
         kit=str(kit),
         certificate=flare.own_certificate.decode("ascii"),
         settings=noted,
@@ -191,18 +192,8 @@ def _require_folder(folder: Path) -> None:
     from dpcape.core.errors import InvalidParameter
 
     if not (folder / "site.json").is_file():
-        raise InvalidParameter(
-            "a site folder",
-            "be made by `dpcape site init`",
-            repr(str(folder)),
-            "Name the folder with --folder, or in the variable DPCAPE_SITE.",
-        )
-
-
-def _landlock_cap() -> int | None:
-    """Return the highest version of Landlock to use: how tests see what an older kernel would do."""
-    given = os.environ.get("DPCAPE_LANDLOCK_AT_MOST", "")
-    return int(given) if given.isdigit() else None
+        remedy = "Name the folder with --folder, or in the variable DPCAPE_SITE."
+        raise InvalidParameter("a site folder", "be made by `dpcape site init`", repr(str(folder)), remedy)
 
 
 def _mode(accounts: Accounts, *, unseparated: bool, cap: int | None) -> Mode:
@@ -214,8 +205,7 @@ def _mode(accounts: Accounts, *, unseparated: bool, cap: int | None) -> Mode:
     from dpcape.site.vault.modes import NONE, mode_of
     from dpcape.site.vault.seccomp import ARCHITECTURES
 
-    version = abi() if cap is None else min(abi(), cap)
-    seccomp = platform.machine() in ARCHITECTURES
+    version, seccomp = abi() if cap is None else min(abi(), cap), platform.machine() in ARCHITECTURES
     mode = mode_of(abi=version, seccomp=seccomp, separate_account=accounts.are_separate)
     if mode is NONE and not unseparated:
         raise TransportError(

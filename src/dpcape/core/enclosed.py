@@ -89,8 +89,8 @@ class HeldBlock:
     def blocks(self, size: int = 1024) -> Iterator[Any]:  # type: ignore[explicit-any]  # rows, or a pair
         """Return an iterator over at most ``size`` records at a time: rows, or pairs of rows and targets."""
         for start in range(0, self.n_records, size):
-            parts = tuple(part[start : start + size] for part in self._block)
-            yield parts[0] if len(parts) == 1 else parts
+            arrays = tuple(array[start : start + size] for array in self._block)
+            yield arrays[0] if len(arrays) == 1 else arrays
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over rows without targets."""
@@ -155,22 +155,23 @@ class Enclosed(Statistic[Any, FloatArray]):  # type: ignore[explicit-any]  # rec
         if none of its records is valid.
         """
         total, n_counted = np.zeros(self.size), 0
-        for whole in records.all_blocks(self.enclosure.block):
-            block = tuple(part.copy() for part in (whole if isinstance(whole, tuple) else (whole,)))
-            part, n_answered = self._part(contributor.contributions(self, records.facts(), block), len(block[0]))
-            total += part
+        for arrays in records.all_blocks(self.enclosure.block):
+            block = tuple(array.copy() for array in (arrays if isinstance(arrays, tuple) else (arrays,)))
+            answers = contributor.contributions(self, records.facts(), block)
+            contribution, n_answered = self._contribution(answers, len(block[0]))
+            total += contribution
             n_counted += n_answered
         return total, n_counted
 
-    def _part(self, answers: FloatArray | None, n_records: int) -> tuple[FloatArray, int]:
+    def _contribution(self, answers: FloatArray | None, n_records: int) -> tuple[FloatArray, int]:
         """Return what a block adds to the total, and the number of records it counts."""
         n_answers = self.n_answers(n_records)
         if answers is None or n_records == 0 or answers.shape != (n_answers, self.size):
             return np.zeros(self.size), 0
         finite = np.isfinite(answers).all(axis=1)
         weight = n_records // n_answers
-        part: FloatArray = weight * clipped(answers[finite], self.radius).sum(axis=0)
-        return part, weight * int(finite.sum())
+        contribution: FloatArray = weight * clipped(answers[finite], self.radius).sum(axis=0)
+        return contribution, weight * int(finite.sum())
 
 
 @known
@@ -245,7 +246,7 @@ class RecordByRecord(Enclosed):
         rows = np.full((len(block[0]), self.size), np.nan)
         for at in range(len(rows)):
             try:
-                rows[at] = _total_of(code, facts, tuple(part[at : at + 1] for part in block), self.size)
+                rows[at] = _total_of(code, facts, tuple(array[at : at + 1] for array in block), self.size)
             except Exception:  # one record's failure must not change what others contribute
                 continue
         return rows
@@ -341,9 +342,8 @@ def _check(
     """Refuse values that no enclosure has: they come from a message."""
     if not all(isinstance(name, str) and 0 < len(name) <= 200 for name in (inner, package)):
         must = "be names of 1 to 200 characters"
-        raise InvalidParameter(
-            "an enclosed statistic and its package", must, "others", "Use the same dpcape everywhere."
-        )
+        remedy = "Use the same dpcape everywhere."
+        raise InvalidParameter("an enclosed statistic and its package", must, "others", remedy)
     for name, value, most in (("size", size, MAX_SIZE), ("block", block, MAX_BLOCK)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise InvalidParameter(name, f"be a whole number from 1 to {most}", repr(value))

@@ -65,7 +65,7 @@ class DpcapeError(Exception):
 
 
 class _Requirement(DpcapeError):
-    """An error about a value: subject must be such; got another."""
+    """Error about a value: what it is the value of, what it must be, and what it was."""
 
     def __init__(self, subject: str, must: str = "", got: object = "", remedy: str = "") -> None:
         self.subject, self.must, self.got = subject, must, str(got)
@@ -79,7 +79,7 @@ class InvalidParameter(_Requirement, ValueError):
 
 
 class Failed(DpcapeError):
-    """Raised when something could not be done, for a reason that is no value's fault alone."""
+    """Raised when an operation failed for a reason other than an invalid value."""
 
     def __init__(self, what: str, why: str = "", remedy: str = "") -> None:
         self.what, self.why = what, why

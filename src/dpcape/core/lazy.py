@@ -30,23 +30,23 @@ def names_of(package: str, modules: Mapping[str, str]) -> Callable[[str], object
 class Lazily(Mapping[str, T], Generic[T]):
     """Mapping whose values are loaded on first use, from a table of names to ``module:attribute``."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places, self._loaded = dict(places), dict[str, T]()
+    def __init__(self, locations: Mapping[str, str]) -> None:
+        self._locations, self._loaded = dict(locations), dict[str, T]()
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:
-            module, _, attribute = self._places[name].partition(":")
+            module, _, attribute = self._locations[name].partition(":")
             self._loaded[name] = cast(T, getattr(import_module(module), attribute))
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._locations)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._locations
 
 
 def extra_module(name: str, what: str, extra: str) -> ModuleType:

@@ -30,12 +30,8 @@ REMEDY = "Use fewer columns, or a public basis with fewer columns."
 def check_size(name: str, size: int) -> None:
     """Refuse a release that no message can carry."""
     if size > MOST_NUMBERS:
-        raise InvalidParameter(
-            "a release",
-            f"hold at most {MOST_NUMBERS:,} numbers to fit into a message",
-            f"{size:,} for {name!r}",
-            REMEDY,
-        )
+        must = f"hold at most {MOST_NUMBERS:,} numbers to fit into a message"
+        raise InvalidParameter("a release", must, f"{size:,} for {name!r}", REMEDY)
 
 
 def check_aggregator(name: str, size: int, n_sites: int) -> None:
@@ -52,24 +48,17 @@ def check_site(name: str, size: int) -> None:
 
 def free_memory() -> int | None:
     """Return how many bytes this process may still take, from the system and its control group; None if unknown."""
-    found = [bytes_left for bytes_left in (_available(), _left_in_group()) if bytes_left is not None]
-    return min(found) if found else None
+    limits = [bytes_left for bytes_left in (_available(), _left_in_group()) if bytes_left is not None]
+    return min(limits) if limits else None
 
 
-def _check_memory(name: str, needed: int, where: str) -> None:
+def _check_memory(name: str, needed: int, machine: str) -> None:
     if needed <= _NEGLIGIBLE_BYTES:
         return
     free = free_memory()
     if free is not None and needed > max(0, free - _RESERVED_BYTES):
-        raise Failed(
-            f"The release {name!r} was refused",
-            f"{where} would need about {_gigabytes(needed)} of memory, which is more than is free there",
-            f"Nothing was charged for it. {REMEDY}",
-        )
-
-
-def _gigabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.3g} GB"
+        why = f"{machine} would need about {needed / 2**30:.3g} GB of memory, which is more than is free there"
+        raise Failed(f"The release {name!r} was refused", why, f"Nothing was charged for it. {REMEDY}")
 
 
 def _available() -> int | None:

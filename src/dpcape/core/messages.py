@@ -83,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 # Messages to a site.
 class Describe(_Body, frozen=True):
-    """Ask what the site holds; tell it which ledger head it showed last, so that it notices a restored backup."""
+    """Ask what the site holds, and state the ledger head it showed last, so that it detects a restored backup."""
 
     seen_length: int = 0
     seen_head: str = ""
@@ -364,9 +364,8 @@ def kept_description(data: bytes) -> bytes:
     try:
         envelope = _envelopes.decode(data)
     except msgspec.DecodeError as error:
-        raise ProtocolError(
-            "The kept description of a site could not be read", remedy="Restore the run's folder."
-        ) from error
+        what = "The kept description of a site could not be read"
+        raise ProtocolError(what, remedy="Restore the run's folder.") from error
     renewed = msgspec.structs.replace(envelope, version=VERSION)
     return msgspec.msgpack.encode(renewed) if envelope.version in _KEPT else data
 
@@ -377,14 +376,12 @@ def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, An
     try:
         envelope = _envelopes.decode(data)
         if envelope.version != VERSION:
-            raise InvalidMessage(
-                "A message", f"be of version {VERSION}", envelope.version, "Install the same dpcape version everywhere."
-            )
+            remedy = "Install the same dpcape version everywhere."
+            raise InvalidMessage("A message", f"be of version {VERSION}", envelope.version, remedy)
         return envelope.allowance, decoder.decode(envelope.body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise ProtocolError(
-            "The message could not be read", remedy="Install the same dpcape version everywhere."
-        ) from error
+        remedy = "Install the same dpcape version everywhere."
+        raise ProtocolError("The message could not be read", remedy=remedy) from error
 
 
 def public_arrays(public: Mapping[str, PublicValue]) -> dict[str, int | float | str | bool | Array]:

@@ -362,9 +362,8 @@ def _checked_scale(scale: float) -> float:
     """Return the scale as a float, or raise."""
     is_number = isinstance(scale, int | float | np.integer | np.float32) and not isinstance(scale, bool)
     if not is_number or not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
-        raise InvalidParameter(
-            "scale", "be a number of grid steps from 1 to 2^50", repr(scale), "Change the grid step."
-        )
+        must = "be a number of grid steps from 1 to 2^50"
+        raise InvalidParameter("scale", must, repr(scale), "Change the grid step.")
     return float(scale)
 
 

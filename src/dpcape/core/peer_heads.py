@@ -31,15 +31,13 @@ class PeerHeads:
     def kept(self, pinned: Mapping[str, bytes]) -> tuple[SignedHead, ...]:
         """Return the heads that are kept of sites whose identity is still the pinned one."""
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=dict[str, SignedHead])
+            heads = msgspec.json.decode(self._path.read_bytes(), type=dict[str, SignedHead])
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError) as error:
-            raise LedgerRefused(
-                f"The heads of other sites' ledgers could not be read from {self._path.name} in the site folder",
-                remedy="Restore the file from a backup, or remove it.",
-            ) from error
-        return tuple(head for site, head in sorted(found.items()) if site in pinned and head.is_genuine(pinned[site]))
+            what = f"The heads of other sites' ledgers could not be read from {self._path.name} in the site folder"
+            raise LedgerRefused(what, remedy="Restore the file from a backup, or remove it.") from error
+        return tuple(head for site, head in sorted(heads.items()) if site in pinned and head.is_genuine(pinned[site]))
 
     def take(self, shown: Sequence[SignedHead], pinned: Mapping[str, bytes]) -> None:
         """Keep newer heads of peers; refuse forged ones, and a ledger that has another row where one was seen.
@@ -47,11 +45,11 @@ class PeerHeads:
         A shorter ledger than the one that is kept may be an old statement of a study that runs at the same time. It
         changes nothing here: the kept head is shown to that site, which knows its own rows.
         """
-        kept = {head.site: head for head in self.kept(pinned)}
+        known = {head.site: head for head in self.kept(pinned)}
         newer: dict[str, SignedHead] = {}
         for head in shown:
             require_genuine(head, pinned)
-            before = kept.get(head.site)
+            before = known.get(head.site)
             if before is None or (before.length, before.head) in head.accepted or head.length > before.length:
                 newer[head.site] = head
             elif head.length == before.length and head.head != before.head:
@@ -61,15 +59,12 @@ class PeerHeads:
                     "was restored there",
                     f"Ask the steward of {head.site} to accept the loss (docs/steward.md).",
                 )
-        if any(kept.get(site) != head for site, head in newer.items()):
-            write_private(self._path, msgspec.json.encode({**kept, **newer}))
+        if any(known.get(site) != head for site, head in newer.items()):
+            write_private(self._path, msgspec.json.encode({**known, **newer}))
 
 
 def require_genuine(head: SignedHead, pinned: Mapping[str, bytes]) -> None:
     """Refuse a head that its site did not sign."""
     if head.site not in pinned or not head.is_genuine(pinned[head.site]):
-        raise ProtocolError(
-            f"The ledger head of {head.site!r} was refused",
-            "it is not signed with the pinned identity",
-            "Compare fingerprints with that site.",
-        )
+        what = f"The ledger head of {head.site!r} was refused"
+        raise ProtocolError(what, "it is not signed with the pinned identity", "Compare fingerprints with that site.")

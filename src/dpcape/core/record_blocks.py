@@ -121,7 +121,7 @@ class HeldRecords(Protocol):
 
     @property
     def n_invalid(self) -> int:
-        """Number of them that contribute nothing; known to the site alone."""
+        """Number of them that contribute nothing; known only to the site."""
 
     @property
     def computed_on(self) -> str:

@@ -53,7 +53,7 @@ from dpcape.core.totals import released_total, required
 
 _log = logging.getLogger(__name__)
 
-# Allowances that may be open at once. An older one that was not used since is dropped: its coordinator left it.
+# Most allowances open at once; the least recently used one is dropped, because its coordinator has abandoned it.
 MOST_OPEN = 64
 
 Laws: TypeAlias = Callable[[AnyStatistic, PublicFacts], object]
@@ -137,12 +137,8 @@ class Site:
     def pin(self, identities: Mapping[str, bytes]) -> None:
         """Fix the public keys of the consortium's sites; others are refused."""
         if identities.get(self.name) != self.identity.public:
-            raise InvalidParameter(
-                f"The pinned identity of {self.name!r}",
-                "be its own",
-                "a different key",
-                "Pin the site's own public key.",
-            )
+            remedy = "Pin the site's own public key."
+            raise InvalidParameter(f"The pinned identity of {self.name!r}", "be its own", "a different key", remedy)
         self._pinned = dict(identities)
 
     def answer(self, data: bytes) -> bytes:
@@ -160,10 +156,14 @@ class Site:
         return encode(reply, allowance=allowance)
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
-        self._forget_finished(allowance)
+        # Forget finished allowances except the one of this message, which other sites may still need.
+        for name in [name for name, entry in self._allowances.items() if entry.is_finished and name != allowance]:
+            self._allowances.pop(name).forget()
         if isinstance(message, Describe):
             self.ledger.confirm(message.seen_length, message.seen_head)
             length, head = self.ledger.head()
+            # A ledger in memory has no head to sign.
+            accepted = self.ledger.accepted() if length else ()
             return Described(
                 facts=self._facts,
                 identity=self.identity.public,
@@ -172,7 +172,7 @@ class Site:
                 ledger_length=length,
                 ledger_head=head,
                 separation=self._separation,
-                signed=self._signed_head(length, head),
+                signed=SignedHead.of(self.identity, self.name, length, head, accepted) if length else None,
                 peers=() if self.peers is None else self.peers.kept(self._pinned),
                 computed_on=self._records.computed_on or msgspec.UNSET,
             )
@@ -187,12 +187,6 @@ class Site:
         guarded.is_finished |= guarded.role.completes(message) == len(guarded.terms.shares) - 1
         return reply
 
-    def _signed_head(self, length: int, head: str) -> SignedHead | None:
-        """Return the head of the ledger under this site's signature; None for a ledger in memory."""
-        if not length:
-            return None
-        return SignedHead.of(self.identity, self.name, length, head, self.ledger.accepted())
-
     def _take_heads(self, heads: Sequence[SignedHead]) -> None:
         """Find this site's own heads, as peers keep them, in its ledger; keep the heads of the peers."""
         if self.peers is None:
@@ -201,11 +195,6 @@ class Site:
             require_genuine(head, self._pinned)
             self.ledger.confirm(head.length, head.head)
         self.peers.take([head for head in heads if head.site != self.name], self._pinned)
-
-    def _forget_finished(self, current: str) -> None:
-        """Forget finished allowances except the one of this message, which other sites may still need."""
-        for name in [name for name, kept in self._allowances.items() if kept.is_finished and name != current]:
-            self._allowances.pop(name).forget()
 
     def _open(self, terms: Terms) -> FromSite:
         if terms.allowance in self._allowances:
@@ -229,7 +218,7 @@ class Site:
         return Reopened(next_release=next_release, key=self._guard(terms, protocol).role.key())
 
     def _guard(self, terms: Terms, protocol: NoiseProtocol) -> _Guarded:
-        # Counted apart from what is kept: no two allowances have noise of the same labels.
+        # Number all allowances ever opened, so that no two draw noise under the same labels.
         noise = self._noise.child(self.name, "allowance", self._n_opened)
         guarded = _Guarded(self, terms, protocol, noise)
         self._n_opened += 1
@@ -243,32 +232,20 @@ class Site:
         protocol = from_settings(terms.settings)
         check_terms(terms, adds_noise=protocol.adds_noise)
         if protocol.settings(len(terms.n_records)) != terms.settings:
-            raise ProtocolError(
-                "The allowance was refused",
-                "the protocol's parameters do not fit the number of sites",
-                "Install the same dpcape version everywhere.",
-            )
+            why = "the protocol's parameters do not fit the number of sites"
+            raise ProtocolError("The allowance was refused", why, "Install the same dpcape version everywhere.")
         if terms.n_records.get(self.name) != self._facts.n_records:
-            raise ProtocolError(
-                "The allowance was refused",
-                f"its number of records for {self.name} is not the site's",
-                "Form the federation again.",
-            )
-        # In double precision a site can always answer; in single precision, whose rounding is larger, only if asked.
+            why = f"its number of records for {self.name} is not the site's"
+            raise ProtocolError("The allowance was refused", why, "Form the federation again.")
+        # Double precision is always possible; single precision, which rounds more, only if the facts say so.
         own = self._facts.shape_facts()
         if terms.facts not in (own, own.in_double()):
-            raise ProtocolError(
-                "The allowance was refused",
-                f"its facts about the records of {self.name} are not the site's",
-                "Form the federation again.",
-            )
+            why = f"its facts about the records of {self.name} are not the site's"
+            raise ProtocolError("The allowance was refused", why, "Form the federation again.")
         if not set(terms.sites) <= set(self._pinned):
             unknown = sorted(set(terms.sites) - set(self._pinned))
-            raise ProtocolError(
-                "The allowance was refused",
-                f"{', '.join(unknown)} is not pinned at {self.name}",
-                "Pin it with: dpcape site pin.",
-            )
+            why = f"{', '.join(unknown)} is not pinned at {self.name}"
+            raise ProtocolError("The allowance was refused", why, "Pin it with: dpcape site pin.")
         if self.approval is not None:
             self.approval.check_terms(terms)
         return protocol
@@ -283,17 +260,14 @@ class Site:
         """Public facts of the records."""
         return self._facts
 
-    def _total(self, statistic: AnyStatistic) -> FloatArray:
-        return released_total(statistic, self._records, self.contributor)
-
     def search(self, statistic: AnyStatistic, request: Request) -> None:
         """Refuse a statistic that is not part of dpcape if synthetic records refute it; each is searched once."""
-        asked = msgspec.msgpack.encode([request.statistic, request.public])
-        if asked not in self._searched:
+        encoded = msgspec.msgpack.encode([request.statistic, request.public])
+        if encoded not in self._searched:
             if self._laws is None:
                 raise ProtocolError("Statistics of other packages are refused here", remedy="Use one of dpcape.")
             self._laws(statistic, self._facts)
-            self._searched.add(asked)
+            self._searched.add(encoded)
 
     def context(self, allowance: str) -> SiteContext:
         """Return the context of an open allowance's site role, for audits in the site's own process."""
@@ -306,7 +280,7 @@ class Site:
             gap, tail = epsilon_reserve(terms.epsilons[self.name]), tail_reserve(terms.delta)
         else:
             mu, gap, tail = math.inf, 0.0, 0.0
-        # The number is the study's or the steward's; the longest series is what the site finds.
+        # rows_per_subject is stated by the study or the steward; longest_series is measured at the site.
         unit = Unit(terms.facts.unit, getattr(self._records, "rows_per_subject", None))
         return Charge(
             allowance=terms.allowance,
@@ -328,7 +302,7 @@ class _Guarded:
         self.identity, self.pinned = site.identity, site.pinned
         self._site, self._protocol, self._noise = site, protocol, noise
         self._noise_plans = NoisePlans(terms, protocol)
-        # By digest, as masks are bound: Python takes 1, 1.0 and True for equal, and NaN for different from itself.
+        # Compare digests, as masks do: in Python 1 == 1.0 == True, and NaN differs from itself.
         self._begun: dict[int, tuple[bytes, ReleaseNoise, AnyStatistic]] = {}
         self.is_finished = False
         self.role: SiteRole = protocol.site_role(self)
@@ -350,11 +324,8 @@ class _Guarded:
         if request.release in self._begun:
             known, plan, _ = self._begun[request.release]
             if known != request_digest(request):
-                raise ProtocolError(
-                    "The release was refused",
-                    "its statistic differs from the one asked for under the same number",
-                    "Start a new run.",
-                )
+                why = "its statistic differs from the one asked for under the same number"
+                raise ProtocolError("The release was refused", why, "Start a new run.")
             return plan
         if self._site.approval is not None:
             self._site.approval.check_request(request, self.terms.n_records)
@@ -367,11 +338,8 @@ class _Guarded:
         check_site(statistic.name, statistic.released_size)
         plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
-            raise ProtocolError(
-                "The release was refused",
-                "the requested noise differs from this site's calculation",
-                "Install the same dpcape version everywhere.",
-            )
+            why = "the requested noise differs from this site's calculation"
+            raise ProtocolError("The release was refused", why, "Install the same dpcape version everywhere.")
         self._begun = {request.release: (request_digest(request), plan, statistic)}
         return plan
 
@@ -391,17 +359,14 @@ class _Guarded:
         # Records enter an answer here, and only here.
         total = self._computed(statistic) * self.terms.coefficient(self.name)
         if total.shape != (statistic.released_size,) or not np.isfinite(total).all():
-            raise ProtocolError(
-                "The release failed",
-                "the statistic's total is not a finite vector of its size",
-                "The site sent nothing. Correct the statistic.",
-            )
+            why = "the statistic's total is not a finite vector of its size"
+            raise ProtocolError("The release failed", why, "The site sent nothing. Correct the statistic.")
         return on_grid(total, plan.step)
 
     def _computed(self, statistic: AnyStatistic) -> FloatArray:
         """Return the total; the text of an error raised while reading records stays at the site."""
         try:
-            return self._site._total(statistic)
+            return released_total(statistic, self._site._records, self._site.contributor)
         except DpcapeError as error:
             _log.exception("%s could not compute a total", self.name)
             raise ProtocolError(f"the site failed with {type(error).__name__}; see its log") from error

@@ -75,19 +75,13 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
     def __init__(self, facts: PublicFacts, **public: PublicValue) -> None:
         if facts.kind not in self.kinds:
             wanted = ", ".join(sorted(self.kinds))
-            raise InvalidParameter(
-                f"Records for the statistic {self.name!r}",
-                f"be of kind {wanted}",
-                repr(facts.kind),
-                f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...).",
-            )
+            must = f"be of kind {wanted}"
+            remedy = f"Build each site's records with {'rows' if 'rows' in self.kinds else sorted(self.kinds)[0]}(...)."
+            raise InvalidParameter(f"Records for the statistic {self.name!r}", must, repr(facts.kind), remedy)
         if facts.unit not in self.units:
-            raise InvalidParameter(
-                f"unit for the statistic {self.name!r}",
-                f"be {' or '.join(sorted(self.units))}",
-                repr(facts.unit),
-                "Whole subjects are protected by JointICA only; elsewhere give each person one row.",
-            )
+            must = f"be {' or '.join(sorted(self.units))}"
+            remedy = "Whole subjects are protected by JointICA only; elsewhere give each person one row."
+            raise InvalidParameter(f"unit for the statistic {self.name!r}", must, repr(facts.unit), remedy)
         self.facts = facts.shape_facts()
         self.public: Mapping[str, PublicValue] = dict(public)
 
@@ -213,12 +207,8 @@ def statistic_class(name: str) -> type[AnyStatistic]:
     if name not in _KNOWN and name in STATISTICS:
         import_module(STATISTICS[name])
     if name not in _KNOWN:
-        raise InvalidParameter(
-            "statistic",
-            f"be one of {sorted({*_KNOWN, *STATISTICS})}",
-            repr(name),
-            "Install the same dpcape version everywhere.",
-        )
+        must = f"be one of {sorted({*_KNOWN, *STATISTICS})}"
+        raise InvalidParameter("statistic", must, repr(name), "Install the same dpcape version everywhere.")
     return _KNOWN[name]
 
 
@@ -241,12 +231,8 @@ def build(name: str, facts: PublicFacts, public: Mapping[str, PublicValue]) -> A
     try:
         return make(facts, **public)
     except TypeError as error:
-        raise InvalidParameter(
-            f"Public values of the statistic {name!r}",
-            "match its definition",
-            sorted(public),
-            "Install the same dpcape version everywhere.",
-        ) from error
+        must, remedy = "match its definition", "Install the same dpcape version everywhere."
+        raise InvalidParameter(f"Public values of the statistic {name!r}", must, sorted(public), remedy) from error
 
 
 def load_all() -> Mapping[str, type[AnyStatistic]]:

@@ -49,11 +49,11 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     it returns is added with the roundings kept apart (Neumaier's sum), so that adding costs less than any order of
     summation its author may have counted.
     """
-    # Blocks of single precision count on the same order of additions, which workers of several kinds need not have.
+    # The rounding bound in single precision assumes one order of additions, which workers on a cluster may not share.
     if is_own(type(statistic)) and not statistic.assumption and not statistic.facts.is_single:
-        parts = records.each_part(PartTotal.of(statistic))
-        if parts is not None:
-            return _added(parts, statistic.size)
+        totals = records.each_part(PartTotal.of(statistic))
+        if totals is not None:
+            return _added(totals, statistic.size)
     if is_own(type(statistic)) or statistic.vectorised:
         return statistic.total(records)
     return _added((statistic.total(single) for single in records.each_alone()), statistic.size)
@@ -88,13 +88,13 @@ class PartTotal:
 def _added(totals: Iterable[object], size: int) -> FloatArray:
     """Return the sum of totals, the roundings kept apart (Neumaier's sum)."""
     total, lost = np.zeros(size), np.zeros(size)
-    for found in totals:
-        part = np.asarray(found, dtype=np.float64)
-        if part.shape != total.shape:
+    for answer in totals:
+        term = np.asarray(answer, dtype=np.float64)
+        if term.shape != total.shape:
             # The site refuses a total of another size than was announced.
-            return part
-        added = total + part
-        lost += np.where(np.abs(total) >= np.abs(part), (total - added) + part, (part - added) + total)
+            return term
+        added = total + term
+        lost += np.where(np.abs(total) >= np.abs(term), (total - added) + term, (term - added) + total)
         total = added
     result: FloatArray = total + lost
     return result

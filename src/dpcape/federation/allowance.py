@@ -82,7 +82,7 @@ class Allowance:
         self,
         federation: Federation,
         terms: Terms,
-        line: SiteMessenger,
+        messenger: SiteMessenger,
         on_release: Callable[[ReleaseRecord], None] | None,
         *,
         releases: KeptReleases | None = None,
@@ -91,7 +91,7 @@ class Allowance:
     ) -> None:
         self._federation, self._terms = federation, terms
         self._protocol = federation.protocol
-        self._coordinator = self._protocol.coordinator(line, terms)
+        self._coordinator = self._protocol.coordinator(messenger, terms)
         self._releases = releases
         self._kept = {} if releases is None else releases.releases()
         self.lost = frozenset(range(max([n_begun, *(number + 1 for number in self._kept)]))) - self._kept.keys()
@@ -115,16 +115,14 @@ class Allowance:
         """Return the noise the next release (or release number ``release``) would have; spends nothing."""
         number = len(self._plans) if release is None else release
         if not 0 <= number < len(self._terms.shares):
-            raise AllowanceExceeded(
-                f"Release {number + 1} was not begun",
-                f"its allowance has {len(self._terms.shares)} releases",
-                "Open a new allowance, which is charged separately.",
-            )
-        asked = self._asked(statistic)
-        check_aggregator(asked.name, asked.released_size, len(self._terms.sites))
-        return self._noise_plans.plan(number, asked)
+            why = f"its allowance has {len(self._terms.shares)} releases"
+            remedy = "Open a new allowance, which is charged separately."
+            raise AllowanceExceeded(f"Release {number + 1} was not begun", why, remedy)
+        requested = self._requested(statistic)
+        check_aggregator(requested.name, requested.released_size, len(self._terms.sites))
+        return self._noise_plans.plan(number, requested)
 
-    def _asked(self, statistic: AnyStatistic) -> AnyStatistic:
+    def _requested(self, statistic: AnyStatistic) -> AnyStatistic:
         """Return what the sites are asked for: what other packages compute is enclosed, where a study says how."""
         enclosure = self._federation.enclosure
         if enclosure is None or (is_own(type(statistic)) and not statistic.assumption):
@@ -134,24 +132,24 @@ class Allowance:
     def mean(self, statistic: Statistic[Any, M]) -> M:
         """Return the private mean of a statistic over the records of all sites that finish."""
         while len(self._plans) in self.lost:
-            # Charged but lost: it counts in the guarantee as if it had been released.
+            # A lost release was charged, so it counts in the guarantee as if it had been made.
             self._plans.append(self.plan(statistic))
         number = len(self._plans)
-        plan, asked = self.plan(statistic), self._asked(statistic)
+        plan, requested = self.plan(statistic), self._requested(statistic)
         if self._releases is not None and number not in self._kept:
-            self._releases.require_space(asked.released_size, self.left)
-        # Counted first: whatever happens from here on, the release is used up.
+            self._releases.require_space(requested.released_size, self.left)
+        # Count the release before asking for it: it is used up even if it fails.
         self._plans.append(plan)
-        if asked.assumption and asked.assumption not in self._stated:
-            self._stated.append(asked.assumption)
-        self._by_site = self._by_site or asked.by_site
-        self._in_single = self._in_single or asked.in_single
-        request = Request(release=number, statistic=asked.name, public=public_arrays(asked.public), plan=plan)
-        outcome, step = self._outcome(request, plan, asked.released_size)
+        if requested.assumption and requested.assumption not in self._stated:
+            self._stated.append(requested.assumption)
+        self._by_site = self._by_site or requested.by_site
+        self._in_single = self._in_single or requested.in_single
+        request = Request(release=number, statistic=requested.name, public=public_arrays(requested.public), plan=plan)
+        outcome, step = self._outcome(request, plan, requested.released_size)
         divisor = self._terms.divisor(outcome.survivors)
         mean = outcome.total.astype(np.float64) * (step / divisor)
-        self._note(number, asked, plan, outcome.survivors, divisor, float(np.linalg.norm(mean[:-1])))
-        return statistic.unpack(self._per_valid_record(asked, mean))
+        self._note(number, requested, plan, outcome.survivors, divisor, float(np.linalg.norm(mean[:-1])))
+        return statistic.unpack(self._per_valid_record(requested, mean))
 
     def _per_valid_record(self, statistic: AnyStatistic, mean: FloatArray) -> FloatArray:
         """Return the packed mean, divided by the released share of valid records where that is clearly below one.

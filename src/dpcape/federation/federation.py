@@ -21,7 +21,6 @@ from dpcape.core.messages import (
     Open,
     Reopen,
     Reopened,
-    ToSite,
     encode,
 )
 from dpcape.core.privacy.terms import Terms, check_delta, check_terms
@@ -138,19 +137,11 @@ class Federation:
     def _check(sites: object, protocol: object, weights: object) -> None:
         """Refuse arguments that are not a transport, a protocol and weights."""
         if not isinstance(sites, Transport):
-            raise InvalidParameter(
-                "sites",
-                "be a transport",
-                _named(sites),
-                "Write Federation(in_process({name: records, ...}), protocol=...).",
-            )
+            remedy = "Write Federation(in_process({name: records, ...}), protocol=...)."
+            raise InvalidParameter("sites", "be a transport", _named(sites), remedy)
         if not isinstance(protocol, Protocol):
-            raise InvalidParameter(
-                "protocol",
-                "be a protocol instance",
-                _named(protocol),
-                "Write for example protocol=Cape(n_colluding=1).",
-            )
+            remedy = "Write for example protocol=Cape(n_colluding=1)."
+            raise InvalidParameter("protocol", "be a protocol instance", _named(protocol), remedy)
         if weights is not None and not isinstance(weights, Mapping):
             raise InvalidParameter("weights", "map each site to a number", _named(weights), "Write {site: weight}.")
 
@@ -188,12 +179,12 @@ class Federation:
         terms = self.terms(epsilon, delta, shares)
         check_delta(terms, accepted=self.accept_large_delta)
         warn_of_unused(terms, self.protocol)
-        kept = None if self._releases is None else self._releases.allowance()
-        if kept is not None:
-            terms = same_terms(kept.terms, terms)
-        line = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
-        kind = Open if kept is None else Reopen
-        replies, missing = line.ask({site: kind(terms=terms, heads=self._heads_for(site)) for site in terms.sites})
+        kept_allowance = None if self._releases is None else self._releases.allowance()
+        if kept_allowance is not None:
+            terms = same_terms(kept_allowance.terms, terms)
+        messenger = SiteMessenger(self._transport, terms.allowance, self._identities, self._deadline)
+        kind = Open if kept_allowance is None else Reopen
+        replies, missing = messenger.ask({site: kind(terms=terms, heads=self._heads_for(site)) for site in terms.sites})
         if len(replies) < terms.settings.minimum_sites:
             raise SiteLost(
                 "The study did not start",
@@ -201,33 +192,38 @@ class Federation:
                 f"{', '.join(missing)})",
                 "Nothing was charged. Start the missing sites, then try again.",
             )
-        line.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed | Reopened)}
+        messenger.keys = {site: reply.key for site, reply in replies.items() if isinstance(reply, Agreed | Reopened)}
         begun = [reply.next_release for reply in replies.values() if isinstance(reply, Reopened)]
-        if self._releases is not None and kept is None:
+        n_begun, on_release = max(begun, default=0), self._on_release
+        if self._releases is not None and kept_allowance is None:
             described = {site: encode(reply) for site, reply in self._described.items()}
             dealers = {name: encode(reply) for name, reply in self._dealers.items()}
             self._releases.begin(
                 KeptAllowance(terms=terms, described=described, enclosure=self.enclosure, dealers=dealers)
             )
-        return Allowance(
-            self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
-        )
+        return Allowance(self, terms, messenger, on_release, releases=self._releases, n_begun=n_begun, stated=stated)
 
     def _heads_for(self, site: str) -> tuple[SignedHead, ...]:
         """Return the ledger heads of the other sites, and those of this site that the others keep."""
         others = [entry for name, entry in self._described.items() if name != site]
-        kept = {head for entry in others for head in entry.peers if head.site == site}
+        own_heads = {head for entry in others for head in entry.peers if head.site == site}
         shown = [entry.signed for entry in others if entry.signed is not None]
-        return (*shown, *sorted(kept, key=lambda head: (head.length, head.head)))
+        return (*shown, *sorted(own_heads, key=lambda head: (head.length, head.head)))
 
     def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
         """Return the public terms that an allowance would have; spends no budget."""
         per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
+        epsilons = {}
+        if self.protocol.adds_noise:
+            epsilons = {str(site): _as_float("epsilon", value) for site, value in per_site.items()}
+        if isinstance(delta, Mapping):
+            remedy = "Restate them with dpcape.core.privacy.at_one_delta."
+            raise InvalidParameter("delta", "be one number for all sites", "one per site", remedy)
         terms = Terms(
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
-            epsilons=_as_floats(per_site) if self.protocol.adds_noise else {},
-            delta=_as_delta(delta),
+            epsilons=epsilons,
+            delta=_as_float("delta", delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
@@ -249,9 +245,8 @@ class Federation:
             Public knowledge about the records, for the expected error.
         """
         if not hasattr(estimator, "plan"):
-            raise InvalidParameter(
-                "The argument of plan()", "be an analysis", _named(estimator), "Write for example plan(PCA(...))."
-            )
+            remedy = "Write for example plan(PCA(...))."
+            raise InvalidParameter("The argument of plan()", "be an analysis", _named(estimator), remedy)
         return estimator.plan(self, declared=declared)
 
     @property
@@ -265,24 +260,18 @@ class Federation:
         return {name: (entry.ledger_length, entry.ledger_head) for name, entry in described.items()}
 
     def _describe(self, seen: Mapping[str, tuple[int, str]]) -> dict[str, Described]:
-        line = SiteMessenger(self._transport, "", {}, self._deadline)
-        messages: dict[str, ToSite] = {
-            name: Describe(seen_length=length, seen_head=head)
-            for name, (length, head) in ((name, seen.get(name, (0, ""))) for name in self._transport.sites)
-        }
-        replies, missing = line.ask(messages)
+        messenger = SiteMessenger(self._transport, "", {}, self._deadline)
+        heads = {name: seen.get(name, (0, "")) for name in self._transport.sites}
+        messages = {name: Describe(seen_length=length, seen_head=head) for name, (length, head) in heads.items()}
+        replies, missing = messenger.ask(messages)
         if missing:
-            raise SiteLost(
-                "The federation was not formed",
-                f"{', '.join(missing)} did not answer",
-                "Start the missing sites, then try again.",
-            )
+            remedy = "Start the missing sites, then try again."
+            raise SiteLost("The federation was not formed", f"{', '.join(missing)} did not answer", remedy)
         described: dict[str, Described] = {}
         for name, reply in replies.items():
             if not isinstance(reply, Described):
-                raise InvalidMessage(
-                    name, "describe its records", type(reply).__name__, "Install the same dpcape version everywhere."
-                )
+                remedy = "Install the same dpcape version everywhere."
+                raise InvalidMessage(name, "describe its records", type(reply).__name__, remedy)
             described[name] = reply
         return described
 
@@ -290,20 +279,13 @@ class Federation:
         """Ask the noise dealer to describe itself: a result must state if its noise is replayable or readable."""
         name = self._transport.dealer
         if name is None:
-            raise InvalidMessage(
-                "Dealer",
-                "have a transport with a noise dealer",
-                "a transport without one",
-                "Use in_process(), or choose Cape.",
-            )
+            must = "have a transport with a noise dealer"
+            raise InvalidMessage("Dealer", must, "a transport without one", "Use in_process(), or choose Cape.")
         replies, _ = SiteMessenger(self._transport, "", {}, self._deadline).ask({name: Describe()})
         reply = replies.get(name)
         if not isinstance(reply, DealerDescribed):
-            raise ProtocolError(
-                "The federation was not formed",
-                f"the noise dealer {name} did not answer",
-                "Nothing was charged. Start it, then try again.",
-            )
+            remedy = "Nothing was charged. Start it, then try again."
+            raise ProtocolError("The federation was not formed", f"the noise dealer {name} did not answer", remedy)
         return {name: reply}
 
     def __repr__(self) -> str:
@@ -328,12 +310,9 @@ def _common_facts(described: Mapping[str, Described]) -> PublicFacts:
                 for entry in msgspec.structs.fields(PublicFacts)
                 if getattr(other, entry.name) != getattr(first, entry.name)
             )
-            raise InvalidParameter(
-                field,
-                "be the same at all sites",
-                f"{_short(getattr(first, field))} at {names[0]} and {_short(getattr(other, field))} at {name}",
-                _REMEDIES.get(field, "Prepare the records in the same way."),
-            )
+            must = "be the same at all sites"
+            got = f"{_short(getattr(first, field))} at {names[0]} and {_short(getattr(other, field))} at {name}"
+            raise InvalidParameter(field, must, got, _REMEDIES.get(field, "Prepare the records in the same way."))
     return first
 
 
@@ -351,21 +330,6 @@ def _as_shares(shares: object) -> tuple[float, ...]:
     if isinstance(shares, str) or not isinstance(shares, Sequence | np.ndarray):
         raise InvalidParameter("shares", "be a list of numbers, one per release", _short(shares), "Write (1.0,).")
     return tuple(_as_float("each of shares", share) for share in shares)
-
-
-def _as_floats(values: Mapping[str, object]) -> dict[str, float]:
-    return {str(site): _as_float("epsilon", value) for site, value in values.items()}
-
-
-def _as_delta(value: object) -> float:
-    if isinstance(value, Mapping):
-        raise InvalidParameter(
-            "delta",
-            "be one number for all sites",
-            "one per site",
-            "Restate them with dpcape.core.privacy.at_one_delta.",
-        )
-    return _as_float("delta", value)
 
 
 def _as_float(subject: str, value: object) -> float:

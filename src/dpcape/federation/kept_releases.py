@@ -15,7 +15,6 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,12 +65,13 @@ class KeptRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def outcome(self, request: Request, size: int) -> Outcome:
         """Return the release, if it is of what ``request`` asks for now."""
-        if self.statistic != request.statistic or not _same(self.public, request.public):
-            raise ProtocolError(
-                f"The kept release {self.number + 1} was not used",
-                "it is of something else than the analysis asks for now",
-                "Use the parameters, the random_state and the dpcape version of the run.",
-            )
+        old, new = self.public, request.public
+        # Public values may differ by how linear algebra rounds.
+        is_same = old.keys() == new.keys() and all(_close(old[key], new[key]) for key in old)
+        if self.statistic != request.statistic or not is_same:
+            why = "it is of something else than the analysis asks for now"
+            remedy = "Use the parameters, the random_state and the dpcape version of the run."
+            raise ProtocolError(f"The kept release {self.number + 1} was not used", why, remedy)
         total = self.total.decode()
         if total.dtype != np.int64 or total.shape != (size,):
             raise InvalidMessage("a kept release", f"hold {size} whole numbers", f"shape {total.shape}")
@@ -104,14 +104,11 @@ class KeptReleases:
         if not path.exists():
             return None
         try:
-            opened: KeptAllowance = _unsealed(path, KeptAllowance)
-            return opened
+            return _unsealed(path, KeptAllowance)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise DamagedFile(
-                f"The releases in {str(self.folder)!r} cannot be used",
-                f"{_ALLOWANCE} is damaged ({type(error).__name__})",
-                "Restore the folder from a backup, or start a new run with --again.",
-            ) from error
+            what = f"The releases in {str(self.folder)!r} cannot be used"
+            remedy = "Restore the folder from a backup, or start a new run with --again."
+            raise DamagedFile(what, f"{_ALLOWANCE} is damaged ({type(error).__name__})", remedy) from error
 
     def keep(self, release: KeptRelease) -> None:
         """Write a release; it is on disk when this returns."""
@@ -122,7 +119,7 @@ class KeptReleases:
         opened = self.allowance()
         if opened is None:
             return {}
-        found: dict[int, KeptRelease] = {}
+        readable: dict[int, KeptRelease] = {}
         for path in sorted(self.folder.iterdir()):
             match = _NAME.fullmatch(path.name)
             if match is None:
@@ -132,16 +129,16 @@ class KeptReleases:
             except (OSError, ValueError, msgspec.MsgspecError):
                 continue
             if release.allowance == opened.terms.allowance and 0 <= release.number == int(match[1]):
-                found[release.number] = release
-        return {number: release for number, release in found.items() if number < len(opened.terms.shares)}
+                readable[release.number] = release
+        return {number: release for number, release in readable.items() if number < len(opened.terms.shares)}
 
     def require_space(self, size: int, n_releases: int) -> None:
         """Refuse to begin a release that might not fit on the disk."""
         needed = 8 * size * n_releases + _SPARE_BYTES
-        here = self.folder
-        while not here.exists() and here != here.parent:
-            here = here.parent
-        free = shutil.disk_usage(here).free
+        existing = self.folder
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        free = shutil.disk_usage(existing).free
         if free < needed:
             raise Failed(
                 "The release was not begun",
@@ -165,12 +162,12 @@ def kept_release(allowance: str, request: Request, step: float, outcome: Outcome
     )
 
 
-def same_terms(kept: Terms, asked: Terms) -> Terms:
+def same_terms(kept: Terms, requested: Terms) -> Terms:
     """Return the kept terms, if the analysis asks for the same ones now; the name of an allowance is new each time."""
-    close = len(kept.shares) == len(asked.shares) and all(
-        math.isclose(left, right, rel_tol=_TOLERANCE) for left, right in zip(kept.shares, asked.shares, strict=True)
+    close = len(kept.shares) == len(requested.shares) and all(
+        math.isclose(old, new, rel_tol=_TOLERANCE) for old, new in zip(kept.shares, requested.shares, strict=True)
     )
-    if not close or msgspec.structs.replace(asked, allowance=kept.allowance, shares=kept.shares) != kept:
+    if not close or msgspec.structs.replace(requested, allowance=kept.allowance, shares=kept.shares) != kept:
         raise InvalidParameter(
             "The kept releases were not used because they were made under other terms: sites, sizes, epsilon, delta, "
             "protocol and number of releases",
@@ -197,18 +194,13 @@ def _unsealed(path: Path, kind: type[_Kept]) -> _Kept:
     return msgspec.msgpack.decode(data, type=kind)
 
 
-def _same(kept: Mapping[str, object], asked: Mapping[str, object]) -> bool:
-    """Tell whether public values are the same, up to how linear algebra rounds."""
-    return kept.keys() == asked.keys() and all(_close(kept[key], asked[key]) for key in kept)
-
-
-def _close(kept: object, asked: object) -> bool:
-    if isinstance(kept, Array) and isinstance(asked, Array):
-        left, right = kept.decode(), asked.decode()
-        if left.shape != right.shape or left.dtype != right.dtype:
+def _close(kept: object, requested: object) -> bool:
+    if isinstance(kept, Array) and isinstance(requested, Array):
+        first, second = kept.decode(), requested.decode()
+        if first.shape != second.shape or first.dtype != second.dtype:
             return False
-        largest = float(np.abs(left).max(initial=0.0))
-        return bool(np.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE * largest))
-    if isinstance(kept, float) and isinstance(asked, float):
-        return math.isclose(kept, asked, rel_tol=_TOLERANCE)
-    return bool(kept == asked)
+        largest = float(np.abs(first).max(initial=0.0))
+        return bool(np.allclose(first, second, rtol=_TOLERANCE, atol=_TOLERANCE * largest))
+    if isinstance(kept, float) and isinstance(requested, float):
+        return math.isclose(kept, requested, rel_tol=_TOLERANCE)
+    return bool(kept == requested)

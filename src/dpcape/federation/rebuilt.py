@@ -1,4 +1,4 @@
-"""A federation made of kept releases alone: results are rebuilt without a site, for free."""
+"""A federation of kept releases: results are rebuilt without asking a site and without a charge."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class RebuiltFederation(Federation):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        kept = KeptReleases(folder)
-        opened = kept.allowance()
+        releases = KeptReleases(folder)
+        opened = releases.allowance()
         if opened is None:
             raise Failed(f"{str(folder)!r} holds no kept releases", remedy="Name a run's folder 'releases'.")
         self._allowance = opened
@@ -40,7 +40,7 @@ class RebuiltFederation(Federation):
             _Remembered(opened.described, opened.dealers),
             protocol=from_settings(opened.terms.settings),
             weights=opened.terms.weights or None,
-            releases=kept,
+            releases=releases,
             enclosure=opened.enclosure,
         )
 
@@ -65,14 +65,14 @@ class RebuiltFederation(Federation):
         *,
         stated: Sequence[str] = (),
     ) -> Allowance:
-        """Return the kept allowance, if it is what is asked for."""
+        """Return the kept allowance, if its terms are the requested ones."""
         terms = same_terms(self._allowance.terms, self.terms(epsilon, delta, shares))
-        line = SiteMessenger(self._transport, terms.allowance, self._identities, None)
-        return _KeptOnly(self, terms, line, self._on_release, releases=self._releases, stated=stated)
+        messenger = SiteMessenger(self._transport, terms.allowance, self._identities, None)
+        return _KeptOnly(self, terms, messenger, self._on_release, releases=self._releases, stated=stated)
 
 
 class _KeptOnly(Allowance):
-    """Answers from the folder alone."""
+    """Allowance whose releases all come from the folder."""
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         if request.release not in self._kept:

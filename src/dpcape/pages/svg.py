@@ -33,24 +33,23 @@ def svg_of(figure: Figure, alt: str = "", prefix: str = "") -> str:
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     # Without links to other sites, and without styles that would affect the rest of the page.
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    return _named(_identified(_coloured(svg), prefix), alt)
-
-
-def _coloured(svg: str) -> str:
-    """Replace black by the page's text colour and the palette by its variables."""
-    svg = _in_tags(_recoloured, svg)
+    svg = _in_tags(_recoloured, re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL))
     for name in ("width", "height"):
         svg = re.sub(rf'(<svg[^>]*?) {name}="[^"]*"', r"\1", svg, count=1)
-    return svg
+    svg = _identified(svg, prefix)
+    if not alt:
+        return svg
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
+    return re.sub(r"(<svg[^>]*>)", lambda match: f"{match[1]}<title>{escape(alt)}</title>", svg, count=1)
 
 
 def _in_tags(change: Callable[[str], str], svg: str) -> str:
     """Change only tags: text may contain the word "black", or something like an identifier."""
-    return re.sub(r"<[^>]*>", lambda found: change(found[0]), svg)
+    return re.sub(r"<[^>]*>", lambda match: change(match[0]), svg)
 
 
 def _recoloured(tag: str) -> str:
+    """Replace black by the page's text colour and the palette by its variables."""
     tag = re.sub(r"#000000|\bblack\b", "currentColor", tag)
     for index, colour in enumerate(COLOURS, start=1):
         tag = re.sub(re.escape(colour), f"var(--series-{index}, {colour.lower()})", tag, flags=re.IGNORECASE)
@@ -62,17 +61,10 @@ def _identified(svg: str, prefix: str) -> str:
     """Prefix the identifiers that are referred to, and drop the others."""
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
 
-    def keep(found: re.Match[str]) -> str:
-        return f' id="{prefix}{found[1]}"' if found[1] in used else ""
+    def keep(match: re.Match[str]) -> str:
+        return f' id="{prefix}{match[1]}"' if match[1] in used else ""
 
     def change(tag: str) -> str:
         return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}", re.sub(r' id="([^"]*)"', keep, tag))
 
     return _in_tags(change, svg)
-
-
-def _named(svg: str, alt: str) -> str:
-    if not alt:
-        return svg
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
-    return re.sub(r"(<svg[^>]*>)", lambda found: f"{found[1]}<title>{escape(alt)}</title>", svg, count=1)

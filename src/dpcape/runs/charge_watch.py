@@ -12,12 +12,12 @@ from dpcape.transport.transport import Passing, Transport
 
 
 class ChargeWatch(Passing):
-    """A line to the sites that notices the first charge.
+    """A transport that notices the first charge.
 
     Parameters
     ----------
     inner : Transport
-        The line that carries the messages, and replies that the sites signed.
+        The transport that carries the messages, and replies that the sites signed.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ChargeWatch(Passing):
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.is_charged = False
-        # Asked to submit, no reply yet: the request may still be in transit.
+        # Sites that were asked to submit and have not replied; the request may still be in transit.
         self._silent: set[str] = set()
         self._refused: set[str] = set()
         self._heads: dict[str, tuple[int, str]] = {}
@@ -39,16 +39,16 @@ class ChargeWatch(Passing):
         """Pass messages on; until a site has charged, look at what they ask for and how it is answered."""
         if self.is_charged:
             return super().ask(messages_by_site, deadline)
-        asked = {site: decode_to_site(data)[1] for site, data in messages_by_site.items()}
-        self._silent |= {site for site, message in asked.items() if isinstance(message, Submit)}
+        messages = {site: decode_to_site(data)[1] for site, data in messages_by_site.items()}
+        self._silent |= {site for site, message in messages.items() if isinstance(message, Submit)}
         replies, missing = super().ask(messages_by_site, deadline)
         for site, answer in replies.items():
             reply = decode_from_site(answer)[1]
-            if isinstance(asked[site], Submit):
+            if isinstance(messages[site], Submit):
                 self._silent.discard(site)
                 self._refused |= {site} if isinstance(reply, Refused) else set()
                 self.is_charged |= not isinstance(reply, Refused)
-            elif isinstance(asked[site], Describe) and isinstance(reply, Described):
+            elif isinstance(messages[site], Describe) and isinstance(reply, Described):
                 self._heads.setdefault(site, (reply.ledger_length, reply.ledger_head))
         return replies, missing
 

@@ -28,7 +28,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,22 +67,12 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not (self.path / "log.jsonl").is_file():
-            raise InvalidParameter(
-                "A run folder",
-                "hold log.jsonl",
-                f"{str(path)!r}, which has none",
-                "Name a folder written by dpcape run, or a new one.",
-            )
+            remedy = "Name a folder written by dpcape run, or a new one."
+            raise InvalidParameter("A run folder", "hold log.jsonl", f"{str(path)!r}, which has none", remedy)
 
     @classmethod
     def begin(
-        cls,
-        base: str | Path,
-        study: Study,
-        *,
-        again: bool = False,
-        rehearsal: bool = False,
-        resume: bool = False,
+        cls, base: str | Path, study: Study, *, again: bool = False, rehearsal: bool = False, resume: bool = False
     ) -> RunFolder:
         """Return the folder to run in: a new one, or one whose run may continue; refuse to repeat a charge."""
         paths = _sequence(Path(base))
@@ -95,20 +84,18 @@ class RunFolder:
             if resume:
                 latest.log("resumed")
                 return latest
-            if latest.is_finished and not again and not rehearsal:
-                return latest
-            if latest.has_result and not again:
+            if not again and (latest.has_result or (latest.is_finished and not rehearsal)):
                 return latest
             if not latest.is_charged or rehearsal:
                 latest.log("restarted")
                 return latest
             if not again:
                 latest.require_unspent()
-        return cls._make(Path(base) if not paths else _numbered(Path(base), len(paths) + 1), study, rehearsal)
+        return cls._make(_numbered(Path(base), len(paths) + 1), study, rehearsal)
 
     @classmethod
     def _make(cls, path: Path, study: Study, rehearsal: bool) -> RunFolder:
-        # Under another name until it is complete, so that a crash or a full disk does not leave half a run folder.
+        # Write under a temporary name, so that a crash or a full disk leaves no incomplete run folder.
         draft = path.with_name(path.name + ".new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
@@ -125,35 +112,36 @@ class RunFolder:
 
     def log(self, event: str, **fields: object) -> None:
         """Add one line to the log; it is on disk when this returns."""
-        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
+        entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **fields}
         with open(self.path / "log.jsonl", "a+b", buffering=0) as stream:
-            # After a line that a crash cut short, this one must not become part of it.
-            start = b"" if _ends_a_line(stream) else b"\n"
-            os.write(stream.fileno(), start + json.dumps(line).encode("utf-8") + b"\n")
+            start = b""
+            if stream.tell() > 0:
+                stream.seek(-1, os.SEEK_END)
+                # Start a new line if a crash cut the last one short.
+                start = b"" if stream.read(1) == b"\n" else b"\n"
+            os.write(stream.fileno(), start + json.dumps(entry).encode("utf-8") + b"\n")
             os.fsync(stream.fileno())
 
     def events(self) -> list[dict[str, Any]]:
         """Return what happened; a last line cut short by a crash is left out."""
-        found = []
+        events = []
         for line in (self.path / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
+            with suppress(ValueError, TypeError, RecursionError):
                 event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and isinstance(event.get("event"), str) and _is_time(event.get("time")):
-                found.append(event)
-        return found
+                is_event = isinstance(event, dict) and isinstance(event.get("event"), str)
+                if is_event and datetime.fromisoformat(event.get("time")).tzinfo is not None:
+                    events.append(event)
+        return events
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out of the run, until the block or the process ends."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             try:
-                held.enter_context(locked(self.path / ".lock", wait=False))
+                stack.enter_context(locked(self.path / ".lock", wait=False))
             except TimeoutError as error:
-                raise ProtocolError(
-                    "The run failed", f"another process is using {str(self.path)!r}", "Wait, or choose --out."
-                ) from error
+                why = f"another process is using {str(self.path)!r}"
+                raise ProtocolError("The run failed", why, "Wait, or choose --out.") from error
             yield
 
     def discard_if_refused(self) -> None:
@@ -176,8 +164,8 @@ class RunFolder:
 
         A job that was submitted and not seen to end does not count: the next run follows it instead of repeating it.
         """
-        kept = any(self.path.glob("releases/release-*.kept"))
-        return kept or any(event.get("event") == "charging" for event in self.events())
+        has_releases = any(self.path.glob("releases/release-*.kept"))
+        return has_releases or any(event.get("event") == "charging" for event in self.events())
 
     @property
     def is_rehearsal(self) -> bool:
@@ -193,20 +181,15 @@ class RunFolder:
         """Refuse to mix studies, or rehearsals and runs, in one folder."""
         begun = next((event for event in self.events() if event.get("event") == "begun"), {})
         if begun.get("digest") != study.digest() or begun.get("rehearsal") != rehearsal:
-            raise Failed(
-                "The run did not start",
-                f"{str(self.path)!r} holds a run of a different study, or a rehearsal",
-                "Choose another folder with --out.",
-            )
+            why = f"{str(self.path)!r} holds a run of a different study, or a rehearsal"
+            raise Failed("The run did not start", why, "Choose another folder with --out.")
 
     def require_unspent(self) -> None:
         """Refuse to compute where a charge may have been made already."""
         if self.is_charged:
-            raise LedgerRefused(
-                "The run was not repeated",
-                f"{str(self.path)!r} was charged and did not finish",
-                "Use --resume to continue it under its charge, or --again for a new run, charged separately.",
-            )
+            what = "The run was not repeated"
+            remedy = "Use --resume to continue it under its charge, or --again for a new run, charged separately."
+            raise LedgerRefused(what, f"{str(self.path)!r} was charged and did not finish", remedy)
 
     def study(self) -> Study:
         """Return the study as it ran."""
@@ -224,7 +207,7 @@ class RunFolder:
         return KeptReleases(self.path / "releases")
 
     def is_readable(self) -> bool:
-        """Tell whether the saved result can be read."""
+        """Return whether the saved result can be read."""
         try:
             self.model()
         except DpcapeError:
@@ -234,29 +217,25 @@ class RunFolder:
     def guarantee(self) -> dict[str, Any]:
         """Return the guarantee as it was written; from the result if that file is damaged."""
         try:
-            found = _mapping_of(self.path / "guarantee.json")
+            content = _mapping_of(self.path / "guarantee.json")
         except DamagedFile:
-            found = {}
-        return found if isinstance(found.get("sentence"), str) else self.model().guarantee_.to_dict()
+            content = {}
+        return content if isinstance(content.get("sentence"), str) else self.model().guarantee_.to_dict()
 
     def participants(self) -> dict[str, Participant]:
         """Return records, identity and ledger head of each site; from the guarantee if the run left nothing else."""
         path = self.path / "participants.json"
         if path.is_file():
             with suppress(DamagedFile):
-                found = _participants_in(path)
-                # A site that was not there at the start is neither in the file nor in the guarantee.
-                if set(found) == set(self.model().guarantee_.sites):
-                    return found
+                members = _participants_in(path)
+                # The file is used only if it lists exactly the sites of the guarantee.
+                if set(members) == set(self.model().guarantee_.sites):
+                    return members
         guarantee = self.model().guarantee_
+        sites, took_part = guarantee.sites.items(), guarantee.took_part
         return {
-            name: {
-                "records": site.n_records,
-                "identity": "",
-                "took_part": name in guarantee.took_part,
-                "ledger": [0, ""],
-            }
-            for name, site in guarantee.sites.items()
+            name: {"records": site.n_records, "identity": "", "took_part": name in took_part, "ledger": [0, ""]}
+            for name, site in sites
         }
 
     def save(self, model: FederatedEstimator, participants: Mapping[str, Participant]) -> None:
@@ -271,9 +250,9 @@ class RunFolder:
 
     def earlier(self) -> list[RunFolder]:
         """Return earlier runs of the same study in the same place that were charged."""
-        base = self.path.parent / _base_name(self.path.name)
-        runs = [RunFolder(path) for path in _sequence(base)]
-        return [run for run in runs if run.path != self.path and run.is_charged and _number(run) < _number(self)]
+        name, number = _split(self.path)
+        runs = [RunFolder(path) for path in _sequence(self.path.parent / name)]
+        return [run for run in runs if run.path != self.path and run.is_charged and _split(run.path)[1] < number]
 
     def seen_heads(self) -> dict[str, tuple[int, str]]:
         """Return the ledger heads that sites showed in runs in the same place."""
@@ -293,21 +272,6 @@ class RunFolder:
             write_text(self.path.parent / HEADS, json.dumps(known, indent=1) + "\n")
 
 
-def _ends_a_line(stream: FileIO) -> bool:
-    """Return whether a file that is open for appending is empty or ends with a line's end."""
-    if stream.tell() == 0:
-        return True
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1) == b"\n"
-
-
-def _is_time(value: object) -> bool:
-    try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
-
-
 def _mapping_of(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a run folder."""
     try:
@@ -321,12 +285,12 @@ def _mapping_of(path: Path) -> dict[str, Any]:
 
 def _participants_in(path: Path) -> dict[str, Participant]:
     """Return the participants, if every entry is as :func:`~dpcape.runs.participants.participants` writes it."""
-    found = _mapping_of(path)
+    content = _mapping_of(path)
     wanted = {"records": int, "identity": str, "took_part": bool, "ledger": list}
-    for entry in found.values():
+    for entry in content.values():
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kind) for key, kind in wanted.items()):
             raise _damaged(path, TypeError())
-    return found
+    return content
 
 
 def _damaged(path: Path, error: Exception) -> DamagedFile:
@@ -339,21 +303,17 @@ def _damaged(path: Path, error: Exception) -> DamagedFile:
 
 def _sequence(base: Path) -> list[Path]:
     """Return the run folders of one name, in order: base, base-run2, base-run3."""
-    found: list[Path] = []
-    while (path := base if not found else _numbered(base, len(found) + 1)).is_dir():
-        found.append(path)
-    return found
+    folders: list[Path] = []
+    while (path := _numbered(base, len(folders) + 1)).is_dir():
+        folders.append(path)
+    return folders
 
 
 def _numbered(base: Path, number: int) -> Path:
-    return base.with_name(f"{base.name}-run{number}")
+    return base if number == 1 else base.with_name(f"{base.name}-run{number}")
 
 
-def _base_name(name: str) -> str:
-    head, mark, number = name.rpartition("-run")
-    return head if mark and number.isdigit() else name
-
-
-def _number(run: RunFolder) -> int:
-    _, mark, number = run.path.name.rpartition("-run")
-    return int(number) if mark and number.isdigit() else 1
+def _split(path: Path) -> tuple[str, int]:
+    """Return the name that the runs of one sequence share, and this run's number in it."""
+    name, mark, number = path.name.rpartition("-run")
+    return (name, int(number)) if mark and number.isdigit() else (path.name, 1)

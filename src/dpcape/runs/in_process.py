@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -65,9 +65,8 @@ def run_in_process(
         Called after each release.
     """
     if resume and (again or rehearse):
-        raise InvalidParameter(
-            "resume", "be used alone", f"{'again' if again else 'rehearse'} as well", "Choose one of them."
-        )
+        got = f"{'again' if again else 'rehearse'} as well"
+        raise InvalidParameter("resume", "be used alone", got, "Choose one of them.")
     run = RunFolder.begin(out, study, again=again, rehearsal=rehearse, resume=resume)
     if run.is_finished and not rehearse and not resume:
         return run
@@ -80,7 +79,7 @@ def run_in_process(
             if not rehearse:
                 # Checked again under the lock: another process may have run here meanwhile.
                 run.require_unspent()
-                # Left by an uncharged attempt; this one opens an allowance of its own.
+                # Remove what an uncharged attempt left; this run opens a new allowance.
                 shutil.rmtree(run.releases.folder, ignore_errors=True)
             _compute(run, study, rehearse, source, progress)
         finish(run)
@@ -99,7 +98,12 @@ def run_on_federation(study: Study, out: str | Path, *, again: bool = False, res
     with run.locked(), _discarded_if_refused(run):
         if resume and run.is_charged:
             if not run.has_result or not run.is_readable():
-                _resume_on_engine(run, study)
+                # Form the result from kept releases, for free; ask the sites only for releases that were not begun.
+                _require_kept(run)
+                try:
+                    _rebuild(run, study)
+                except ReleaseMissing:
+                    _run_on_engine(run, study)
         elif not run.has_result:
             run.require_unspent()
             _run_on_engine(run, study)
@@ -122,15 +126,6 @@ def _run_on_engine(run: RunFolder, study: Study) -> None:
     import_module("dpcape.engines.flare").run_study(study, run.path)
 
 
-def _resume_on_engine(run: RunFolder, study: Study) -> None:
-    """Form the result from kept releases, for free; ask the sites only for releases that were not begun."""
-    _require_kept(run)
-    try:
-        _rebuild(run, study)
-    except ReleaseMissing:
-        _run_on_engine(run, study)
-
-
 def finish(run: RunFolder) -> None:
     """Write the report of a run whose result is saved, and close its log."""
     from dpcape.runs.page import write_run_page
@@ -143,7 +138,7 @@ def finish(run: RunFolder) -> None:
 
 
 def _rebuild(run: RunFolder, study: Study) -> None:
-    """Form the result from the releases in the run's folder alone."""
+    """Compute the result from the releases in the run's folder."""
     federation = RebuiltFederation(run.releases.folder)
     model = study.estimator().fit(federation)
     run.save(model, participants(federation, model, {}))
@@ -154,12 +149,8 @@ def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress
     """Form the result from kept releases without a charge; ask the sites only for releases that were not begun."""
     opened = run.releases.allowance()
     if opened is not None:
-        try:
-            _rebuild(run, study)
-        except ReleaseMissing:
-            pass
-        else:
-            return
+        with suppress(ReleaseMissing):
+            return _rebuild(run, study)
     elif run.is_charged:
         _require_kept(run)
     _compute(run, study, False, noise, progress, allowance="" if opened is None else opened.terms.allowance)
@@ -167,20 +158,13 @@ def _resume(run: RunFolder, study: Study, noise: NoiseSource, progress: Progress
 
 def _require_kept(run: RunFolder) -> None:
     if run.releases.allowance() is None:
-        raise LedgerRefused(
-            f"The run in {str(run.path)!r} was charged but cannot be resumed",
-            "its folder 'releases' is missing",
-            "Restore the folder from a backup, or start a new run with --again, which is charged separately.",
-        )
+        what = f"The run in {str(run.path)!r} was charged but cannot be resumed"
+        remedy = "Restore the folder from a backup, or start a new run with --again, which is charged separately."
+        raise LedgerRefused(what, "its folder 'releases' is missing", remedy)
 
 
 def _compute(
-    run: RunFolder,
-    study: Study,
-    rehearse: bool,
-    noise: NoiseSource,
-    progress: Progress | None,
-    allowance: str = "",
+    run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, progress: Progress | None, allowance: str = ""
 ) -> None:
     def on_release(release: ReleaseRecord) -> None:
         run.log(
@@ -195,7 +179,7 @@ def _compute(
             progress(release)
 
     federation = Federation(
-        _line(run, study, rehearse, noise, allowance),
+        _sites(run, study, rehearse, noise, allowance),
         protocol=study.protocol(),
         weights=study.weights or None,
         deadline=study.deadline,
@@ -212,16 +196,16 @@ def _compute(
     run.save(model, participants(federation, model, heads))
 
 
-def _line(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, allowance: str) -> InProcess:
+def _sites(run: RunFolder, study: Study, rehearse: bool, noise: NoiseSource, allowance: str) -> InProcess:
     dealer = NoiseDealer(Identity.generate(), noise)
     members = {name: _member(run, study, name, rehearse, noise, allowance) for name in study.sites}
     identities = {name: site.identity.public for name, site in members.items()}
-    # Of a study on an engine only the rehearsal is run here; its dealer takes the place of the one it names.
+    # For a study on an engine only rehearsals run here; this dealer then replaces the one that the study names.
     dealer_name = study.dealer or DEALER
     identities[dealer_name] = dealer.identity.public
     dealer.pin(identities)
     for name, site in members.items():
-        # A site folder keeps to the identities its steward pinned; all it lacks is this process' dealer.
+        # A site folder uses the identities that its steward pinned; only this process's dealer is added.
         site.pin({**identities, **site.pinned} if _folder_of(study, name) and not rehearse else identities)
     return InProcess(members, dealer, dealer_name=dealer_name)
 
@@ -241,14 +225,10 @@ def _member(run: RunFolder, study: Study, name: str, rehearse: bool, noise: Nois
         site.ledger = LoggedLedger(site.ledger, run, name)
         return site
     if member.data is None:
-        raise Failed(
-            f"The site {name!r} cannot run in process",
-            "the study names neither data nor a folder for it",
-            f'Write data = "..." below [sites.{name}], or use --rehearse.',
-        )
+        what, why = f"The site {name!r} cannot run in process", "the study names neither data nor a folder for it"
+        raise Failed(what, why, f'Write data = "..." below [sites.{name}], or use --rehearse.')
     source = study.folder / member.data if isinstance(member.data, str) else member.data.source(study.folder)
-    records = study.records_for(name, source)
-    return _site(name, records, RunLedger(run, name), noise)
+    return _site(name, study.records_for(name, source), RunLedger(run, name), noise)
 
 
 def _site(name: str, records: Records, ledger: Spending, noise: NoiseSource) -> Site:

@@ -26,7 +26,7 @@ class LoggedLedger:
         return self._ledger.reopen(charge)
 
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether the allowance has been charged here."""
+        """Return whether the allowance has been charged here."""
         return self._ledger.is_charged(allowance)
 
     def next_release(self, allowance: str, release: int) -> None:
@@ -60,11 +60,8 @@ class RunLedger(Ledger):
 
     def reopen(self, charge: Charge) -> int:
         """Continue an allowance that an earlier process logged; return the next release's number."""
-        mine = [
-            event
-            for event in self._run.events()
-            if event.get("site") == self._site and event.get("allowance") == charge.allowance
-        ]
+        own = {"site": self._site, "allowance": charge.allowance}.items()
+        mine = [event for event in self._run.events() if all(event.get(key) == value for key, value in own)]
         charged = [event for event in mine if event["event"] == "charging"]
         if charge.allowance in self._next or not charged:
             return super().reopen(charge)

@@ -1,10 +1,11 @@
-"""The report of a run, written from its folder alone."""
+"""The report of a run, written from the files in its folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,6 +38,7 @@ def write_run_page(run: RunFolder) -> None:
     """Write ``report.html`` of a run whose result is saved."""
     study, model, members = run.study(), run.model(), run.participants()
     guarantee = model.guarantee_
+    warned = [*getattr(model, "warnings_", []), *(f"Uncertain: {text}" for text in getattr(model, "uncertain_", []))]
     write_page(
         run.path / "report.html",
         title=f"{study.name}: {study.description.in_words}",
@@ -47,7 +49,7 @@ def write_run_page(run: RunFolder) -> None:
         guarantee=guarantee,
         card=run_card(run),
         sections=[
-            *_warned(model),
+            *([ReportSection("Warnings", text=warned, tone="warning")] if warned else []),
             *_repeats(run, guarantee),
             *verdict_section(model.verdicts_),
             *result_sections(model.result(), inside=_mask(run), shape=study.data.shape),
@@ -57,7 +59,7 @@ def write_run_page(run: RunFolder) -> None:
             _who(guarantee, members),
             noise_section(model.releases_),
             *_audited(run),
-            *_not_warned(model),
+            *([] if warned else [ReportSection("Warnings", text=["There were no warnings during the run."])]),
             _cite(model, guarantee),
             arrays_section(model.fitted_arrays()),
         ],
@@ -110,26 +112,21 @@ def _banner(run: RunFolder, guarantee: Guarantee) -> str:
 
 
 def _facts(run: RunFolder, guarantee: Guarantee, members: Mapping[str, Participant]) -> list[tuple[str, str]]:
-    study = run.study()
     finished = sum(bool(entry["took_part"]) for entry in members.values())
-    epsilon = "no bound"
+    described = protocol_of(guarantee.protocol)
+    protocol, epsilon = guarantee.protocol if described is None else described.title, "no bound"
     if guarantee.status != NONE:
         status = STATUS[tone_of(guarantee)].lower()
+        protocol = f"{protocol}, up to {guarantee.n_colluding} colluding"
         epsilon = f"epsilon {round_up(guarantee.epsilon)}, delta {decimal(guarantee.delta)} ({status})"
     return [
         ("Computed", _when(run)),
         ("By", ", ".join(members)),
         ("Sites that finished", f"{finished} of {len(members)}"),
-        ("Protocol", _protocol(guarantee)),
+        ("Protocol", protocol),
         (f"Privacy per {guarantee.unit}", epsilon),
-        ("Digest of the study", study.digest()[:16]),
+        ("Digest of the study", run.study().digest()[:16]),
     ]
-
-
-def _protocol(guarantee: Guarantee) -> str:
-    described = protocol_of(guarantee.protocol)
-    name = guarantee.protocol if described is None else described.title
-    return name if guarantee.status == NONE else f"{name}, up to {guarantee.n_colluding} colluding"
 
 
 def _when(run: RunFolder) -> str:
@@ -137,19 +134,6 @@ def _when(run: RunFolder) -> str:
     times = {event["event"]: event["time"] for event in run.events() if "time" in event and "event" in event}
     stamp = times.get("saved", times.get("begun", ""))
     return f"{datetime.fromisoformat(stamp):%-d %B %Y, %H:%M} UTC" if stamp else "unknown"
-
-
-def _warned(model: FederatedEstimator) -> list[ReportSection]:
-    texts = [*getattr(model, "warnings_", []), *(f"Uncertain: {text}" for text in getattr(model, "uncertain_", []))]
-    return [ReportSection("Warnings", text=texts, tone="warning")] if texts else []
-
-
-def _not_warned(model: FederatedEstimator) -> list[ReportSection]:
-    return (
-        []
-        if [*getattr(model, "warnings_", []), *getattr(model, "uncertain_", [])]
-        else [ReportSection("Warnings", text=["There were no warnings during the run."])]
-    )
 
 
 def _repeats(run: RunFolder, guarantee: Guarantee) -> list[ReportSection]:
@@ -182,27 +166,21 @@ def _audited(run: RunFolder) -> list[ReportSection]:
     path = run.path / AUDIT
     if not path.exists():
         return []
-    found = [entry for entry in json.loads(path.read_text("utf-8")) if entry["digest"] == run.study().digest()]
-    if not found:
+    findings = [entry for entry in json.loads(path.read_text("utf-8")) if entry["digest"] == run.study().digest()]
+    if not findings:
         return []
-    header = ["adversary", "epsilon reached", "claimed", "reached / claimed", "finding"]
-    rows = [
-        [
-            entry["adversary"],
-            f"{entry['gaussian_epsilon']:.3f}",
-            round_up(entry["claimed_epsilon"]),
-            f"{entry['tightness']:.2f}",
-            "REFUTED" if entry["refuted"] else "not refuted",
-        ]
-        for entry in found
-    ]
-    first = found[0]
+    header, rows = ["adversary", "epsilon reached", "claimed", "reached / claimed", "finding"], []
+    for entry in findings:
+        claimed, finding = round_up(entry["claimed_epsilon"]), "REFUTED" if entry["refuted"] else "not refuted"
+        reached = f"{entry['gaussian_epsilon']:.3f}"
+        rows.append([entry["adversary"], reached, claimed, f"{entry['tightness']:.2f}", finding])
+    first = findings[0]
     text = (
         f"The study was attacked on synthetic records: one {first['unit']} of {first['site']} replaced, "
         f"{first['n_trials']:,} trials with either, lower bounds at delta {decimal(first['delta'])}. A true guarantee "
         f"is refuted with probability at most {first['alpha']:g}. An audit can refute a guarantee, never prove it."
     )
-    refuted = any(entry["refuted"] for entry in found)
+    refuted = any(entry["refuted"] for entry in findings)
     return [ReportSection("Audit", text=[text], tables=[Table(header, rows)], tone="warning" if refuted else "")]
 
 
@@ -218,14 +196,11 @@ def _cite(model: FederatedEstimator, guarantee: Guarantee) -> ReportSection:
 def _mask(run: RunFolder) -> BoolArray | None:
     """Return the study's public mask, if it names one for all columns and images can be read here."""
     masks = run.study().data.masks
-    mask = masks[0] if len(masks) == 1 else None
-    if mask is None:
+    if len(masks) != 1 or masks[0] is None or find_spec("nibabel") is None:
         return None
-    try:
-        import nibabel
-    except ImportError:
-        return None
-    image: Any = nibabel.load(mask)
+    import nibabel
+
+    image: Any = nibabel.load(masks[0])
     inside: BoolArray = np.asarray(image.dataobj) != 0
     return inside
 

@@ -28,8 +28,8 @@ _MAPS = (
 def write_results(run: RunFolder) -> None:
     """Write ``results.csv``, ``results.json``, ``methods.md`` and, for a study with a mask, images of the maps."""
     model = run.model()
-    found = model.result()
-    write_text(run.path / "results.csv", found.to_csv())
+    result = model.result()
+    write_text(run.path / "results.csv", result.to_csv())
     write_text(run.path / "methods.md", methods_markdown(model))
     guarantee, study = model.guarantee_, run.study()
     content = {
@@ -47,9 +47,9 @@ def write_results(run: RunFolder) -> None:
             for release in model.releases_
         ],
         "verdicts": [str(verdict) for verdict in model.verdicts_],
-        "assumptions": list(found.assumptions),
-        "notes": [*(text for section in found.sections for text in section.notes), *found.notes],
-        "results": found.to_list(),
+        "assumptions": list(result.assumptions),
+        "notes": [*(text for section in result.sections for text in section.notes), *result.notes],
+        "results": result.to_list(),
     }
     write_text(run.path / "results.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
     _write_maps(run, model)

@@ -1,4 +1,4 @@
-"""One study over one line: readiness, versions and clocks, the fit, and the files that hold the result."""
+"""One study over one transport: readiness, versions and clocks, the fit, and the files that hold the result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StudyRun:
     ----------
     study : Study
         The study to run.
-    line : CarriedTransport
+    transport : CarriedTransport
         Transport to the sites.
     status : DeliveryStatus
         Receives every event.
@@ -53,15 +53,15 @@ class StudyRun:
     def __init__(
         self,
         study: Study,
-        line: CarriedTransport,
+        transport: CarriedTransport,
         *,
         status: DeliveryStatus,
         out: Path,
         seen_heads: Mapping[str, tuple[int, str]],
         releases: KeptReleases,
     ) -> None:
-        self._study, self._line, self._status, self._out = study, line, status, out
-        self._charges = ChargeWatch(line)
+        self._study, self._transport, self._status, self._out = study, transport, status, out
+        self._charges = ChargeWatch(transport)
         self._seen_heads, self._releases = seen_heads, releases
 
     def run(self, *, only_check: bool = False) -> str:
@@ -81,12 +81,12 @@ class StudyRun:
         study, status = self._study, self._status
         # Build the estimator while the sites get ready, because it imports large libraries.
         estimator = None if only_check else study.estimator()
-        status.phase("gathering", sites=list(self._line.sites))
+        status.phase("gathering", sites=list(self._transport.sites))
         # Readiness checks wait for all sites; a resumed allowance needs its original sites; a new study needs the
         # minimum.
         needs_all = only_check or self._releases.allowance() is not None
         minimum = None if needs_all else study.minimum_sites()
-        _write(self._out / ENDS, compared(self._line.gather(minimum), status))
+        _write(self._out / ENDS, compared(self._transport.gather(minimum), status))
         federation = Federation(
             self._charges,
             protocol=study.protocol(),
@@ -102,9 +102,7 @@ class StudyRun:
         if estimator is None:
             return
         model = estimator.fit(federation)
-        described = self._described()
-        heads = {site: _head(reply) for site, reply in described.items()}
-        _write(self._out / "participants.json", participants(federation, model, heads))
+        _write(self._out / "participants.json", participants(federation, model, self._last_heads()))
         (self._out / "guarantee.json").write_text(model.guarantee_.to_json() + "\n", encoding="utf-8")
         model.save(self._out / "model.npz")
 
@@ -117,19 +115,19 @@ class StudyRun:
             survivors=list(release.survivors),
         )
 
-    def _described(self) -> dict[str, Described]:
-        """Ask all sites for their descriptions once more, to record the ledger heads after the run."""
-        answers, _ = self._line.ask(dict.fromkeys(self._line.sites, encode(Describe())), _PARTING_SECONDS)
-        decoded = {site: decode_from_site(answer)[1] for site, answer in answers.items()}
-        described = {site: reply for site, reply in decoded.items() if isinstance(reply, Described)}
-        _write(self._out / HEADS, {site: _head(reply) for site, reply in described.items()})
-        return described
+    def _last_heads(self) -> dict[str, tuple[int, str]]:
+        """Ask all sites for their descriptions once more, and record the ledger heads after the run."""
+        answers, _ = self._transport.ask(dict.fromkeys(self._transport.sites, encode(Describe())), _PARTING_SECONDS)
+        replies = {site: decode_from_site(answer)[1] for site, answer in answers.items()}
+        described = {site: reply for site, reply in replies.items() if isinstance(reply, Described)}
+        heads = {site: (reply.ledger_length, reply.ledger_head) for site, reply in described.items()}
+        _write(self._out / HEADS, heads)
+        return heads
 
     def _fail(self, error: Exception, text: str) -> str:
         try:
             if self._charges.may_be_charged:
-                described = self._described()
-                self._charges.settle({site: _head(reply) for site, reply in described.items()})
+                self._charges.settle(self._last_heads())
         except DpcapeError:
             # Report the original failure; the next run records the heads.
             pass
@@ -137,36 +135,25 @@ class StudyRun:
         return text
 
     def _conclude(self, state: str, **details: Any) -> None:
-        sites = self._status.snapshot()["sites"]
-        speed = self._status.speed()
-        charged = self._charges.may_be_charged
-        _write(
-            self._out / OUTCOME, {"state": state, "may_be_charged": charged, **details, "speed": speed, "sites": sites}
-        )
+        speed, sites = self._status.speed(), self._status.snapshot()["sites"]
+        outcome = {"state": state, "may_be_charged": self._charges.may_be_charged, **details}
+        _write(self._out / OUTCOME, {**outcome, "speed": speed, "sites": sites})
         self._status.phase(state, **details, **speed)
 
 
 def compared(about: Mapping[str, Mapping[str, str | float]], status: DeliveryStatus) -> dict[str, Any]:
     """Compare versions on both ends and note clocks; other message versions are refused."""
-    here = about_here()
+    own = about_here()
     ends: dict[str, Any] = {"coordinator": {"dpcape": __version__, "messages": float(VERSION)}}
     for site, entry in sorted(about.items()):
-        if entry.get("messages") != here["messages"]:
-            raise InvalidMessage(
-                site,
-                f"speak message version {VERSION}",
-                str(entry.get("messages")).removesuffix(".0"),
-                f"Install dpcape {__version__} there.",
-            )
+        if entry.get("messages") != own["messages"]:
+            must, remedy = f"speak message version {VERSION}", f"Install dpcape {__version__} there."
+            raise InvalidMessage(site, must, str(entry.get("messages")).removesuffix(".0"), remedy)
         apart = abs(float(entry.get("clock", 0.0)) - float(entry["heard"]))
         ends[site] = {"dpcape": entry.get("dpcape"), "messages": entry["messages"], "clock_apart": round(apart, 3)}
         if apart > MAX_CLOCK_SECONDS:
             status.site(site, "ready", f"its clock is {apart:.0f} s away from the coordinator's")
     return ends
-
-
-def _head(reply: Described) -> tuple[int, str]:
-    return reply.ledger_length, reply.ledger_head
 
 
 def _write(path: Path, value: Any) -> None:

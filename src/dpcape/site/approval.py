@@ -15,7 +15,7 @@ class ApprovedStudy:
     """An approved study as a site checks requests against it (``dpcape.core.site.Approval``)."""
 
     def __init__(self, study: Study) -> None:
-        # A study whose statistics cannot be named is refused when it is approved.
+        # Raises if the statistics of the study cannot be determined, so that such a study cannot be approved.
         study.statistics()
         self._study = study
         self._statistics: dict[tuple[tuple[str, int], ...], frozenset[str]] = {}
@@ -27,28 +27,21 @@ class ApprovedStudy:
 
     def check_request(self, request: Request, n_records: Mapping[str, int]) -> None:
         """Refuse a release of anything the study does not compute for sites of these sizes."""
-        # What an analysis releases may depend on the number of records; an allowance states it.
+        # The statistics of an analysis may depend on the numbers of records, which the allowance states.
         sizes = tuple(sorted(n_records.items()))
         if sizes not in self._statistics:
             self._statistics[sizes] = self._study.statistics(n_records)
         if request.statistic not in self._statistics[sizes]:
-            raise InvalidMessage(
-                "A release",
-                f"be of a statistic of the approved study ({', '.join(sorted(self._statistics[sizes]))})",
-                repr(request.statistic),
-                "Run the approved study.",
-            )
+            must = f"be of a statistic of the approved study ({', '.join(sorted(self._statistics[sizes]))})"
+            raise InvalidMessage("A release", must, repr(request.statistic), "Run the approved study.")
         if request.statistic in WAYS:
             self._check_enclosed(request)
 
     def _check_enclosed(self, request: Request) -> None:
         """Refuse code of another package that runs in another way than the study states."""
         enclosure = self._study.enclosure
-        asked = {name: request.public.get(name) for name in ("package", "block", "seconds")}
-        agreed = None if enclosure is None else {name: getattr(enclosure, name) for name in asked}
-        if asked != agreed or request.public.get("inner") not in self._inner:
-            raise ProtocolError(
-                "The release was refused",
-                "its statistic, package, block or time differs from the approved study",
-                "Use the approved study.",
-            )
+        requested = {name: request.public.get(name) for name in ("package", "block", "seconds")}
+        agreed = None if enclosure is None else {name: getattr(enclosure, name) for name in requested}
+        if requested != agreed or request.public.get("inner") not in self._inner:
+            why = "its statistic, package, block or time differs from the approved study"
+            raise ProtocolError("The release was refused", why, "Use the approved study.")

@@ -24,7 +24,7 @@ class Head(NamedTuple):
 
 
 class HeadCopy:
-    """The head of a chain in a small file of its own."""
+    """Copy of a chain's head in a separate small file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,10 +49,8 @@ class HeadCopy:
             ) from error
         heads = [head for head in (_parsed(content[:_SLOT]), _parsed(content[_SLOT:])) if head is not None]
         if len(content) != 2 * _SLOT or not heads:
-            raise LedgerRefused(
-                "The copy of the ledger's head is damaged",
-                remedy="See docs/steward.md, 'Recover from a restored ledger'.",
-            )
+            remedy = "See docs/steward.md, 'Recover from a restored ledger'."
+            raise LedgerRefused("The copy of the ledger's head is damaged", remedy=remedy)
         return max(heads)
 
     def write(self, head: Head) -> None:

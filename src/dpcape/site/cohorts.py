@@ -31,22 +31,17 @@ LARGEST_OVERLAP = 0.01
 
 
 def require_one_budget(
-    known: Mapping[str, Any], ceilings: Collection[str], name: str, where: Path, content: str
+    known: Mapping[str, Any], ceilings: Collection[str], name: str, path: Path, content: str
 ) -> None:
     """Refuse a file that is registered under another name, or a new name while a registered one has no file."""
     for other, entry in known.items():
-        if other != name and (entry["path"] == str(where) or content in [entry["content"], *entry.get("earlier", [])]):
-            raise InvalidParameter(
-                "A data set", "have one budget", f"one that is already {other!r}", "Register it under that name."
-            )
+        if other != name and (entry["path"] == str(path) or content in [entry["content"], *entry.get("earlier", [])]):
+            remedy = "Register it under that name."
+            raise InvalidParameter("A data set", "have one budget", f"one that is already {other!r}", remedy)
     forgotten = sorted(set(ceilings) - set(known))
     if forgotten and name not in forgotten:
-        raise InvalidParameter(
-            "every data set of the ledger",
-            "be registered before a new one",
-            f"no file for {forgotten[0]!r}, whose spending stands",
-            "Add it first, under its own name.",
-        )
+        must, got = "be registered before a new one", f"no file for {forgotten[0]!r}, whose spending stands"
+        raise InvalidParameter("every data set of the ledger", must, got, "Add it first, under its own name.")
 
 
 class RowStore:
@@ -66,24 +61,21 @@ class RowStore:
 
     def take(self, path: Path, content: str) -> Fingerprints:
         """Return the fingerprints of a data set, kept for later; ``content`` is the digest of its files."""
-        kept = self.kept(content)
-        if kept is not None:
-            return kept
+        stored = self.kept(content)
+        if stored is not None:
+            return stored
         try:
-            found = row_fingerprints(path, self._key)
+            fingerprints = row_fingerprints(path, self._key)
         except DpcapeError:
             raise
         except Exception as error:  # third-party readers may raise any exception
-            raise DamagedFile(
-                "The data set was not registered",
-                f"{path.name!r} could not be read ({type(error).__name__})",
-                "Correct the file.",
-            ) from error
+            why = f"{path.name!r} could not be read ({type(error).__name__})"
+            raise DamagedFile("The data set was not registered", why, "Correct the file.") from error
         self._folder.mkdir(mode=0o700, exist_ok=True)
         packed = io.BytesIO()
-        np.savez(packed, allow_pickle=False, **found)
+        np.savez(packed, allow_pickle=False, **fingerprints)
         write_private(self._folder / f"{content}.npz", packed.getvalue())
-        return found
+        return fingerprints
 
     def kept(self, content: str) -> Fingerprints | None:
         """Return the fingerprints kept for files with this digest."""
@@ -98,23 +90,22 @@ def shared_rows(
     store: RowStore, rows: Fingerprints, known: Mapping[str, Mapping[str, Any]], name: str
 ) -> dict[str, float]:
     """Return, for each other data set, the share of rows in common with what it holds or ever held."""
-    found = {}
+    shares = {}
     for other, entry in known.items():
         if other == name:
             continue
-        shares = [overlap(rows, part) for part in _holdings(store, entry)]
-        found[other] = max(shares, default=0.0)
-    return found
+        shares[other] = max((overlap(rows, held) for held in _holdings(store, entry)), default=0.0)
+    return shares
 
 
 def _holdings(store: RowStore, entry: Mapping[str, Any]) -> list[Fingerprints]:
     """Return the fingerprints of what a data set held when it was registered, and of what its file holds now."""
     contents = [entry["content"], *entry.get("earlier", [])]
-    found = [kept for kept in map(store.kept, contents) if kept is not None]
+    fingerprints = [stored for stored in map(store.kept, contents) if stored is not None]
     path = Path(entry["path"])
     if holds_files(path):
-        found.append(store.take(path, fingerprint(path)))
-    return found
+        fingerprints.append(store.take(path, fingerprint(path)))
+    return fingerprints
 
 
 def holds_files(path: Path) -> bool:

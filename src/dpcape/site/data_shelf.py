@@ -81,29 +81,29 @@ class DataShelf(ABC):
         unit = unit_after(now, per, rows_per_subject)
         per_study = now.per_study if per_study is None and now is not None else per_study
         ceiling = Ceiling(float(epsilon), float(delta), per_study, unit)
-        where = Path(path).absolute()
-        if not holds_files(where):
+        source = Path(path).absolute()
+        if not holds_files(source):
             raise DamagedFile(f"The data set {str(path)!r} does not exist", remedy="Correct the path.")
-        known, content = self.data_sets(), fingerprint(where)
-        require_one_budget(known, self.state().ceilings, name, where, content)
-        self._require_own_rows(name, known, where, content, accept_overlap)
-        different = self._require_own_people(name, known, where, content, different_people)
+        known, content = self.data_sets(), fingerprint(source)
+        require_one_budget(known, self.state().ceilings, name, source, content)
+        self._require_own_rows(name, known, source, content, accept_overlap)
+        different = self._require_own_people(name, known, source, content, different_people)
         earlier = known.get(name, {}).get("earlier", [])
         if name in known and known[name]["content"] != content:
             earlier = [*earlier, known[name]["content"]]
             self._append("note", {"data": name, "text": f"{name} stands for a file with other content from here on."})
-        # What it held before is remembered: those records must not come back with a budget of their own.
+        # Remember earlier contents, so that those records cannot be registered again with a second budget.
         more = {"earlier": earlier, "different": different}
-        known[name] = {"path": str(where), "content": content, **{key: value for key, value in more.items() if value}}
+        known[name] = {"path": str(source), "content": content, **{key: value for key, value in more.items() if value}}
         write_private(self.path / "data.json", json.dumps(known, indent=1) + "\n")
         self.set_ceiling(name, ceiling)
 
-    def _require_own_rows(self, name: str, known: Mapping[str, Any], where: Path, content: str, accept: bool) -> None:
+    def _require_own_rows(self, name: str, known: Mapping[str, Any], source: Path, content: str, accept: bool) -> None:
         """Refuse rows that another data set has, in whatever file, unless the steward accepts two budgets."""
         from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, overlap_refused, shared_rows
 
         store, accepted = RowStore(self.path / "rows", self.identity), self.state().overlaps
-        shares = shared_rows(store, store.take(where, content), known, name)
+        shares = shared_rows(store, store.take(source, content), known, name)
         new = {other: share for other, share in shares.items() if share > accepted.get((name, other), LARGEST_OVERLAP)}
         for other, share in new.items():
             if not accept:
@@ -116,35 +116,31 @@ class DataShelf(ABC):
         from dpcape.site.cohorts import RowStore, holds_files
         from dpcape.site.similar_data import similar_data
 
-        where, store = Path(path).absolute(), RowStore(self.path / "rows", self.identity)
-        return similar_data(store, self.data_sets(), name, where, fingerprint(where)) if holds_files(where) else []
+        source, store = Path(path).absolute(), RowStore(self.path / "rows", self.identity)
+        return similar_data(store, self.data_sets(), name, source, fingerprint(source)) if holds_files(source) else []
 
     def _require_own_people(
-        self, name: str, known: Mapping[str, Any], where: Path, content: str, is_different: bool
+        self, name: str, known: Mapping[str, Any], source: Path, content: str, is_different: bool
     ) -> list[str]:
         """Refuse a data set that looks like another one until the steward states that its people are others."""
         from dpcape.site.similar_data import different_note, similar_refused
 
-        similar = self.similar_data(name, where)
+        similar = self.similar_data(name, source)
         if similar and not is_different:
             raise similar_refused(name, similar)
         for other in similar:
             self._append("note", {"data": name, "text": different_note(name, other.name)})
         before = known.get(name, {})
-        told = before.get("different", []) if before.get("content") == content else []
-        return sorted({*told, *(other.name for other in similar)})
+        different = before.get("different", []) if before.get("content") == content else []
+        return sorted({*different, *(other.name for other in similar)})
 
     def data_sets(self) -> dict[str, dict[str, Any]]:
         """Return where data sets are."""
         remedy = "Restore it from a backup; or write {} into it and add every data set again under its own name."
-        found = read_json(self.path / "data.json", "hold data.json", remedy)
-        for entry in found.values():
+        data_sets = read_json(self.path / "data.json", "hold data.json", remedy)
+        for entry in data_sets.values():
             texts = [entry.get("path"), entry.get("content")] if isinstance(entry, dict) else [None]
             if not all(isinstance(text, str) for text in texts):
-                raise InvalidParameter(
-                    f"data.json of {str(self.path)!r}",
-                    "hold a path and a fingerprint per data set",
-                    "a damaged file",
-                    remedy,
-                )
-        return found
+                must = "hold a path and a fingerprint per data set"
+                raise InvalidParameter(f"data.json of {str(self.path)!r}", must, "a damaged file", remedy)
+        return data_sets

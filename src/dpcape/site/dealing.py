@@ -18,49 +18,46 @@ if TYPE_CHECKING:
 
 
 def dealer_for(
-    place: SiteFolder, study: Study, *, noise: NoiseSource | None = None, allowance: str = "", separation: str = ""
+    folder: SiteFolder, study: Study, *, noise: NoiseSource | None = None, allowance: str = "", separation: str = ""
 ) -> NoiseDealer:
     """Return the dealer that answers for an approved study.
 
     Parameters
     ----------
-    place : SiteFolder
+    folder : SiteFolder
         Folder of the participant that the study names as its dealer.
     study : Study
         The study; each of its sites is pinned in the folder.
     noise : NoiseSource or None
         For tests: with a Replay every result says "replayable: no protection".
     allowance : str
-        One that goes on after a crash; it is not a further run.
+        One that is resumed after a crash; it does not count as another run.
     separation : str
         Mode in which an engine is kept from identity and noise. Without separation noise is not dealt: anyone who reads
         it could take it off the sites' totals.
     """
-    check_approved(place.state(), study.digest(), allowance=allowance)
+    check_approved(folder.state(), study.digest(), allowance=allowance)
     if separation == NONE.name:
-        raise LedgerRefused(
-            f"{place.name} deals no noise",
-            "its engine is not separated: every member and the coordinator could read the noise",
-            "Serve it on Linux with Landlock.",
-        )
-    pinned = place.pinned()
+        why = "its engine is not separated: every member and the coordinator could read the noise"
+        raise LedgerRefused(f"{folder.name} deals no noise", why, "Serve it on Linux with Landlock.")
+    pinned = folder.pinned()
     missing = sorted(set(study.sites) - set(pinned))
     if missing:
-        raise ProtocolError("The study was refused", f"{missing[0]} is not pinned at {place.name}", "Pin it.")
+        raise ProtocolError("The study was refused", f"{missing[0]} is not pinned at {folder.name}", "Pin it.")
     dealer = NoiseDealer(
-        place.identity,
+        folder.identity,
         OsNoise() if noise is None else noise,
         separation=separation,
         sites=study.sites,
-        record=lambda name, terms: _record(place, study.digest(), name, terms.hex()),
+        record=lambda name, terms: _record(folder, study.digest(), name, terms.hex()),
     )
     dealer.pin(pinned)
     return dealer
 
 
-def _record(place: SiteFolder, study: str, allowance: str, terms: str) -> None:
+def _record(folder: SiteFolder, study: str, allowance: str, terms: str) -> None:
     """Make the first deal of an allowance a row of the ledger, which counts as a run of the study."""
-    known = place.state().dealt.get(allowance)
+    known = folder.state().dealt.get(allowance)
     if known == (study, terms):
         return
 
@@ -69,4 +66,4 @@ def _record(place: SiteFolder, study: str, allowance: str, terms: str) -> None:
             raise LedgerRefused("Noise was not dealt", "the allowance has other terms", "Start a new run.")
         check_approved(State.of(entries), study)
 
-    place.chain.append("deal", {"study": study, "allowance": allowance, "terms": terms}, check=check)
+    folder.chain.append("deal", {"study": study, "allowance": allowance, "terms": terms}, check=check)

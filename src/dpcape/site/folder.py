@@ -35,14 +35,7 @@ from dpcape.site.data_shelf import DataShelf
 from dpcape.site.folder_files import identity_in, read_json
 from dpcape.site.foreign.own_workers import OwnWorkers
 from dpcape.site.hash_chain import HashChain, RowBody
-from dpcape.site.ledger import (
-    Ceiling,
-    SiteLedger,
-    State,
-    check_approved,
-    check_seen,
-    confirm,
-)
+from dpcape.site.ledger import Ceiling, SiteLedger, State, check_approved, check_seen, confirm
 from dpcape.site.lost_rows import lost_rows
 from dpcape.site.study_shelf import StudyShelf
 from dpcape.study.study import Study
@@ -84,9 +77,8 @@ class SiteFolder(StudyShelf, DataShelf):
         if about.get("format") != FORMAT:
             raise InvalidParameter("A site folder", f"be {FORMAT!r}", repr(about.get("format")), "Update dpcape.")
         if not is_name(about.get("name")) or not isinstance(about.get("keys"), str):
-            raise InvalidParameter(
-                repr(str(self.path / "site.json")), "name the site and its keys", "a damaged file", "Restore it."
-            )
+            must = "name the site and its keys"
+            raise InvalidParameter(repr(str(self.path / "site.json")), must, "a damaged file", "Restore it.")
         self.name: str = about["name"]
         self.keys = self.path / about["keys"]
         self.identity = identity_in(self.keys / "identity.key")
@@ -101,22 +93,21 @@ class SiteFolder(StudyShelf, DataShelf):
             raise InvalidParameter("a site's name", f"be {NAME_RULE}, and not {COORDINATOR}", repr(name[:80]))
         if (folder / "site.json").exists():
             raise InvalidParameter("A site folder", "be new", f"{str(path)!r}, which exists", "Choose another path.")
-        where = folder / "keys" if keys is None else Path(keys).absolute()
-        for taken in (where / "identity.key", where / "ledger.head", folder / "ledger.sqlite"):
-            # Never written over: it may be the only copy of another site's key, or what an interrupted init left.
+        key_folder = folder / "keys" if keys is None else Path(keys).absolute()
+        for taken in (key_folder / "identity.key", key_folder / "ledger.head", folder / "ledger.sqlite"):
+            # Never overwrite: the file may be the only copy of another site's key, or left by an interrupted init.
             if taken.exists():
-                raise Failed(
-                    "The site was not made", f"{str(taken)!r} exists", "Choose another folder or another --keys."
-                )
-        for place in (folder, where, folder / "studies"):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.chmod(0o700)
+                remedy = "Choose another folder or another --keys."
+                raise Failed("The site was not made", f"{str(taken)!r} exists", remedy)
+        for new_folder in (folder, key_folder, folder / "studies"):
+            new_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new_folder.chmod(0o700)
         identity = Identity.generate()
-        write_private(where / "identity.key", identity.private_bytes().hex() + "\n")
+        write_private(key_folder / "identity.key", identity.private_bytes().hex() + "\n")
         body = {"site": name, "identity": identity.public.hex()}
-        HashChain.create(folder / "ledger.sqlite", where / "ledger.head", body).close()
+        HashChain.create(folder / "ledger.sqlite", key_folder / "ledger.head", body).close()
         write_private(folder / "data.json", "{}\n")
-        about = {"format": FORMAT, "name": name, "keys": "keys" if keys is None else str(where)}
+        about = {"format": FORMAT, "name": name, "keys": "keys" if keys is None else str(key_folder)}
         # Written last: a folder with site.json is complete.
         write_private(folder / "site.json", json.dumps(about, indent=1) + "\n")
         return cls(folder)
@@ -167,20 +158,19 @@ class SiteFolder(StudyShelf, DataShelf):
         except ValueError:
             public = b""
         if len(public) != 32 or not is_name(name):
-            raise InvalidParameter(
-                "An identity", "be 64 hexadecimal digits", f"an invalid key or name, {name!r}", "Copy it again."
-            )
+            got = f"an invalid key or name, {name!r}"
+            raise InvalidParameter("An identity", "be 64 hexadecimal digits", got, "Copy it again.")
         if name == self.name and public != self.identity.public:
             raise InvalidParameter(f"The identity of {name!r}", "be its own", "a different key", "Pin its own.")
         if name == COORDINATOR:
             self._append("coordinator", {"identity": public.hex()})
-            return
-        self._append("pin", {"site": name, "identity": public.hex()})
+        else:
+            self._append("pin", {"site": name, "identity": public.hex()})
 
     def news(self) -> list[str]:
         """Return the notices that the steward has not seen yet; showing them is recorded as a row of the ledger."""
         state = self.state()
-        if not state.has_old_rows or "units" in state.told:
+        if not state.has_old_rows or "units" in state.notices:
             return []
         self._append("note", {"text": OLD_ROWS, "told": "units"})
         return [OLD_ROWS]
@@ -189,7 +179,7 @@ class SiteFolder(StudyShelf, DataShelf):
         """Set or change a ceiling; the change is a row of the ledger. ``seen`` as in :meth:`approve`."""
         if data not in self.data_sets():
             raise InvalidParameter("a data set", f"be one of {sorted(self.data_sets())}", repr(data), "Add it first.")
-        # Refused here if what is charged cannot be counted per the new unit.
+        # Raises if an existing charge cannot be converted to the new unit.
         for charge in self.state().charges_of(data):
             charge.unit.factor(ceiling.unit)
         self._append("ceiling", {"data": data, **ceiling.row()}, seen)
@@ -206,10 +196,11 @@ class SiteFolder(StudyShelf, DataShelf):
         chosen = "" if self.name == study.dealer else self.chosen(data)
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise InvalidParameter("runs", "be a whole number of at least 1", repr(runs), "Write for example 1.")
-        # Finds out now, with the steward present, what the analysis will ask for, and whether it can be counted.
+        # Determine now, while the steward is present, which statistics the analysis requests.
         ApprovedStudy(study)
-        if chosen:
-            self._require_counted(study, chosen)
+        # A study per record needs a ceiling that states enough records per subject.
+        if chosen and (reason := self.state().ceilings[chosen].uncounted(self.real_charge(study, chosen))):
+            raise LedgerRefused("The study was not approved", remedy=reason)
         digest = self.keep(study)
         self._append("approve", {"study": digest, "name": study.name, "data": chosen, "runs": runs}, seen)
 
@@ -263,7 +254,7 @@ class SiteFolder(StudyShelf, DataShelf):
         stated = state.unit_of(data).rows_per_subject
         records = study.records_for(self.name, self.data_sets()[data]["path"], rows_per_subject=stated)
         if allowance not in state.releases:
-            # Before the site answers anything: that a number is too small looks as if none was stated.
+            # Checked before the site answers, with the same refusal whether the number is missing or too small.
             ledger.check(replace(charge, longest=getattr(records, "longest_series", 0)))
         site = Site(
             self.name,
@@ -285,7 +276,7 @@ class SiteFolder(StudyShelf, DataShelf):
         confirm(self.chain.entries(), length, head)
 
     def accept_head(self, *, reason: str, lost: Mapping[str, tuple[float, float]], seen: Head | None = None) -> None:
-        """Go on after a backup was restored: the decision, and what was spent since the backup, become rows.
+        """Accept a ledger restored from a backup: the decision, and what was spent since the backup, become rows.
 
         Parameters
         ----------
@@ -302,8 +293,7 @@ class SiteFolder(StudyShelf, DataShelf):
         disagreement = self.chain.disagreement()
         if disagreement is None and seen is None:
             raise Failed("There is nothing to accept: the ledger contains its head", remedy="Omit --accept-head.")
-        copied = disagreement[1] if disagreement is not None else Head(0, "")
-        gone = seen or copied
+        gone = seen or (Head(0, "") if disagreement is None else disagreement[1])
         unknown = sorted(set(lost) - set(self.data_sets()))
         if unknown:
             raise InvalidParameter("a data set", f"be one of {sorted(self.data_sets())}", repr(unknown[0]))
@@ -320,14 +310,8 @@ class SiteFolder(StudyShelf, DataShelf):
             return charge
         from dpcape.site.measured import measured
 
-        found = measured(study, Path(self.data_sets()[data]["path"]), unit.rows_per_subject)
-        return charge if found is None else replace(charge, longest=found.longest)
-
-    def _require_counted(self, study: Study, data: str) -> None:
-        """Refuse a study per record whose records per subject the ceiling does not state, or states too low."""
-        reason = self.state().ceilings[data].uncounted(self.real_charge(study, data))
-        if reason:
-            raise LedgerRefused("The study was not approved", remedy=reason)
+        size = measured(study, Path(self.data_sets()[data]["path"]), unit.rows_per_subject)
+        return charge if size is None else replace(charge, longest=size.longest)
 
     def _append(self, kind: str, body: RowBody, seen: int | None = None) -> None:
         self.chain.append(kind, body, check=lambda entries: None if seen is None else check_seen(entries, seen))

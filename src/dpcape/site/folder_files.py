@@ -31,12 +31,8 @@ def identity_in(path: Path) -> Identity:
     except ValueError:
         private = b""
     if len(private) != 32:
-        raise InvalidParameter(
-            repr(str(path)),
-            "hold an identity key, 64 hexadecimal digits",
-            "a damaged file",
-            "Restore it from a backup.",
-        )
+        must = "hold an identity key, 64 hexadecimal digits"
+        raise InvalidParameter(repr(str(path)), must, "a damaged file", "Restore it from a backup.")
     return Identity.from_private_bytes(private)
 
 

@@ -155,7 +155,7 @@ class HashChain:
             return None if self._contains(copied) else (Head(last.number, last.hash), copied)
 
     def accept(self, body: RowBody, more: Sequence[tuple[str, RowBody]] = ()) -> None:
-        """Take the table as it is, although the head copy disagrees; the decision becomes a row.
+        """Accept the table although the head copy disagrees; the decision becomes a row.
 
         ``more`` are the rows (kind, body) that belong to the decision: all are on disk, or none.
         """
@@ -191,13 +191,11 @@ class HashChain:
         copied = self._copy.read()
         last = self._known[-1]
         if not self._contains(copied):
-            raise LedgerRefused(
-                "The ledger was refused",
-                f"it does not contain its recorded head (row {copied.length}; the ledger has {last.number} rows)",
-                "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'.",
-            )
+            why = f"it does not contain its recorded head (row {copied.length}; the ledger has {last.number} rows)"
+            remedy = "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'."
+            raise LedgerRefused("The ledger was refused", why, remedy)
         if copied.length < last.number:
-            # A process ended between a row and its head, so before it acted on the row.
+            # A process ended after writing the row and before writing its head, so before acting on the row.
             self._copy.write(Head(last.number, last.hash))
 
     def _contains(self, head: Head) -> bool:
@@ -207,29 +205,24 @@ class HashChain:
         """Read rows that are new since the last time, and check that they continue the chain."""
         if self._known:
             last = self._known[-1]
-            found = self._connection.execute("SELECT hash FROM entries WHERE number = ?", (last.number,)).fetchone()
-            if found != (last.hash,):
-                raise LedgerRefused(
-                    "The ledger was refused",
-                    "a row changed while it was in use",
-                    "Keep the file, and restore a backup.",
-                )
+            stored = self._connection.execute("SELECT hash FROM entries WHERE number = ?", (last.number,)).fetchone()
+            if stored != (last.hash,):
+                why = "a row changed while it was in use"
+                raise LedgerRefused("The ledger was refused", why, "Keep the file, and restore a backup.")
         query = "SELECT number, time, kind, body, hash FROM entries WHERE number > ? ORDER BY number"
         for row in self._connection.execute(query, (len(self._known),)):
             self._known.append(_checked(row, self._known[-1].hash if self._known else _START, len(self._known) + 1))
         if not self._known:
             raise LedgerRefused("The ledger was refused", "its first row is missing", "Restore it from a backup.")
         if self._known[0].body.get("format") != FORMAT:
-            raise LedgerRefused(
-                "The ledger was refused", f"it is not of format {FORMAT}", "Install the dpcape version that wrote it."
-            )
+            remedy = "Install the dpcape version that wrote it."
+            raise LedgerRefused("The ledger was refused", f"it is not of format {FORMAT}", remedy)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
     if not path.is_file():
-        raise LedgerRefused(
-            f"The ledger {path.name!r} is missing", remedy="Restore it from a backup, or make a new site folder."
-        )
+        remedy = "Restore it from a backup, or make a new site folder."
+        raise LedgerRefused(f"The ledger {path.name!r} is missing", remedy=remedy)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
     # FULL in WAL mode syncs the log before COMMIT returns; `cell_size_check` notices damaged pages early.
     try:
@@ -268,11 +261,8 @@ def _hash(number: int, time: str, kind: str, body: str, previous: str) -> str:
 
 
 def _checked(row: tuple[Any, ...], previous: str, expected: int) -> Entry:
-    number, time, kind, body, found = row
-    if number != expected or _hash(number, time, kind, body, previous) != found:
-        raise LedgerRefused(
-            "The ledger was refused",
-            f"row {expected} does not carry the hash of the rows before it",
-            "The file was changed outside dpcape. Keep it, and restore a backup.",
-        )
-    return Entry(number, time, kind, json.loads(body), found)
+    number, time, kind, body, stored_hash = row
+    if number != expected or _hash(number, time, kind, body, previous) != stored_hash:
+        what, why = "The ledger was refused", f"row {expected} does not carry the hash of the rows before it"
+        raise LedgerRefused(what, why, "The file was changed outside dpcape. Keep it, and restore a backup.")
+    return Entry(number, time, kind, json.loads(body), stored_hash)

@@ -79,15 +79,13 @@ def in_process(
         raise InvalidParameter("A site's name", "not be that of the noise dealer", repr(DEALER), "Rename the site.")
     unknown = sorted(set(ledgers or {}) - set(records))
     if unknown:
-        raise InvalidParameter(
-            "ledgers", "be given for sites of the federation", f"one for {', '.join(unknown)}", "Correct the name."
-        )
+        must = "be given for sites of the federation"
+        raise InvalidParameter("ledgers", must, f"one for {', '.join(unknown)}", "Correct the name.")
     source = OsNoise() if noise is None else noise
     for name, ledger in (ledgers or {}).items():
         if not hasattr(ledger, "charge"):
-            raise InvalidParameter(
-                f"The ledger of {name!r}", "be a Ledger", type(ledger).__name__, "Write Ledger(epsilon=..., delta=...)."
-            )
+            remedy = "Write Ledger(epsilon=..., delta=...)."
+            raise InvalidParameter(f"The ledger of {name!r}", "be a Ledger", type(ledger).__name__, remedy)
     if noise is not None and not isinstance(noise, NoiseSource):
         raise InvalidParameter(
             "noise", "be left out, or a Replay for tests", type(noise).__name__, "Write noise=Replay(seed)."
@@ -95,14 +93,14 @@ def in_process(
     members = {
         name: Site(
             name,
-            held,
+            site_records,
             ledger=(ledgers or {}).get(name, Ledger()),
             identity=Identity.generate(),
             noise=source,
             contributor=IN_THIS_PROCESS,
             laws=require_laws,
         )
-        for name, held in sorted(records.items())
+        for name, site_records in sorted(records.items())
     }
     dealer = NoiseDealer(Identity.generate(), source)
     identities = {name: site.identity.public for name, site in members.items()}
@@ -121,13 +119,9 @@ def _check_records(records: object) -> None:
     if not records:
         must = "have at least one site"
         raise InvalidParameter("records", must, "an empty mapping", "Write in_process({'lyon': rows(X, bound=...)}).")
-    for name, held in records.items():
+    for name, site_records in records.items():
         if not isinstance(name, str) or not name:
             raise InvalidParameter("a site's name", "be text", repr(name), "Write {'lyon': ...}.")
-        if not callable(getattr(held, "facts", None)):
-            raise InvalidParameter(
-                f"The value for site {name!r}",
-                "be records",
-                type(held).__name__,
-                "Build them with rows(X, bound=...), views, labelled, documents or subjects.",
-            )
+        if not callable(getattr(site_records, "facts", None)):
+            remedy = "Build them with rows(X, bound=...), views, labelled, documents or subjects."
+            raise InvalidParameter(f"The value for site {name!r}", "be records", type(site_records).__name__, remedy)

@@ -33,16 +33,12 @@ def kept_study(studies: Path, reference: str, packages: Container[str], describe
     """Return a kept study by its name, its digest, or the first digits of its digest."""
     known = {entry.name: entry for entry in sorted(studies.iterdir())}
     matching = [entry for digest, entry in known.items() if len(reference) >= 8 and digest.startswith(reference)]
-    kept = [_loaded(entry, packages, describe) for entry in matching or known.values()]
-    found = kept if matching else [study for study in kept if study.name == reference]
-    if len(found) != 1:
-        raise InvalidParameter(
-            "a study",
-            "be a file, or one that was reviewed here",
-            f"{reference!r}, which matches {len(found)}",
-            "Give the path of the study file, or its digest.",
-        )
-    return found[0]
+    loaded = [_loaded(entry, packages, describe) for entry in matching or known.values()]
+    matches = loaded if matching else [study for study in loaded if study.name == reference]
+    if len(matches) != 1:
+        must, got = "be a file, or one that was reviewed here", f"{reference!r}, which matches {len(matches)}"
+        raise InvalidParameter("a study", must, got, "Give the path of the study file, or its digest.")
+    return matches[0]
 
 
 def require_allowed(studies: Path, digest: str, packages: Container[str]) -> None:
@@ -62,9 +58,6 @@ def _loaded(entry: Path, packages: Container[str], describe: Describe) -> Study:
     """Load a kept study, which must still be what was kept."""
     study = Study.load(entry / "study.toml", packages=packages, describe=describe)
     if study.digest() != entry.name:
-        raise DamagedFile(
-            f"The kept study in {entry} was refused",
-            "it changed after the review",
-            "Remove that folder and review the study file again.",
-        )
+        remedy = "Remove that folder and review the study file again."
+        raise DamagedFile(f"The kept study in {entry} was refused", "it changed after the review", remedy)
     return study

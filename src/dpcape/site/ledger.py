@@ -28,19 +28,12 @@ class Ceiling:
 
     def __post_init__(self) -> None:
         if not (0 < self.epsilon < float("inf") and 0 < self.delta < 1):
-            raise InvalidParameter(
-                "A ceiling",
-                "have a positive finite epsilon and a delta strictly between 0 and 1",
-                f"{self.epsilon!r} and {self.delta!r}",
-                "Write for example --epsilon 3 --delta 1e-4.",
-            )
+            must = "have a positive finite epsilon and a delta strictly between 0 and 1"
+            remedy = "Write for example --epsilon 3 --delta 1e-4."
+            raise InvalidParameter("A ceiling", must, f"{self.epsilon!r} and {self.delta!r}", remedy)
         if self.per_study is not None and not 0 < self.per_study < float("inf"):
-            raise InvalidParameter(
-                "per_study",
-                "be a positive finite epsilon",
-                repr(self.per_study),
-                "Leave it out for no ceiling per study.",
-            )
+            remedy = "Leave it out for no ceiling per study."
+            raise InvalidParameter("per_study", "be a positive finite epsilon", repr(self.per_study), remedy)
 
     def spent(self, charges: Sequence[Charge]) -> float:
         """Return the epsilon of charges together, at the ceiling's delta and per the ceiling's unit.
@@ -54,12 +47,12 @@ class Ceiling:
         return spent_epsilon([*charges, charge.stated(self.unit)], self.delta, self.unit)
 
     def uncounted(self, charge: Charge) -> str:
-        """Say why a charge cannot be counted per the ceiling's unit, to the steward alone; empty if it can."""
+        """Return why a charge cannot be counted per the ceiling's unit, for the steward only; empty if it can."""
         try:
             charge.stated(self.unit)
         except LedgerRefused as error:
-            found = f" The longest series of this data set has {charge.longest} records: state at least that many."
-            return f"{error}{found if charge.longest else ''}"
+            hint = f" The longest series of this data set has {charge.longest} records: state at least that many."
+            return f"{error}{hint if charge.longest else ''}"
         return ""
 
     def row(self) -> RowBody:
@@ -106,8 +99,8 @@ class State:
         Distributions besides dpcape whose analyses may be loaded here.
     has_old_rows : bool
         Whether a charge or a ceiling was written before rows stated their unit; such rows are per record.
-    told : set
-        What the steward was told once.
+    notices : set of str
+        Names of the notices that the steward has seen.
     overlaps, dealt : mapping
         Share of rows in common that the steward accepted, by (data set, other data set); (study, terms) by allowance.
     """
@@ -125,7 +118,7 @@ class State:
     packages: set[str] = field(default_factory=set)
     record_by_record: set[str] = field(default_factory=set)
     has_old_rows: bool = False
-    told: set[str] = field(default_factory=set)
+    notices: set[str] = field(default_factory=set)
     overlaps: dict[tuple[str, str], float] = field(default_factory=dict)
     dealt: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -166,11 +159,9 @@ class State:
         self.approvals.pop(body["study"], None)
         self.names[body["study"]] = body["name"]
 
-    def _revoke(self, body: RowBody) -> None:
-        self._deny(body)
+    _revoke = _deny
 
-    def _pin(self, body: RowBody) -> None:
-        self.pins[body["site"]] = bytes.fromhex(body["identity"])
+    _pin = _start
 
     def _coordinator(self, body: RowBody) -> None:
         self.coordinator = bytes.fromhex(body["identity"])
@@ -201,7 +192,7 @@ class State:
             tail=float(body["tail"]),
             n_releases=body["n_releases"],
             unit=read_unit(body),
-            # Rows written before cannot be continued.
+            # Charges of rows without terms cannot be continued.
             terms=body.get("terms", ""),
         )
         self.has_old_rows |= "unit" not in body
@@ -214,18 +205,18 @@ class State:
 
     def _accept(self, body: RowBody) -> None:
         self.accepted.append((body["length"], body["head"]))
-        # Among the lost rows may be the one that took an approval back, or used it up: the steward decides again.
+        # A lost row may have revoked or used up an approval, so the steward must approve again.
         self.approvals.clear()
-        # Or one that counts a release: repeated with fresh noise, it would be seen twice under one charge.
+        # A lost row may have counted a release; repeated with fresh noise it would be released twice under one charge.
         self.closed |= self.releases.keys()
 
     def _overlap(self, body: RowBody) -> None:
         self.overlaps[body["data"], body["other"]] = float(body["share"])
 
     def _note(self, body: RowBody) -> None:
-        """Notes change nothing but what the steward was told."""
+        """Notes change nothing but which notices the steward has seen."""
         if "told" in body:
-            self.told.add(body["told"])
+            self.notices.add(body["told"])
 
 
 class SiteLedger:
@@ -258,14 +249,14 @@ class SiteLedger:
 
     def charge(self, charge: Charge) -> None:
         """Take a charge; when this returns it is on disk."""
-        # The number of records per subject as it is stated now: what is stated later does not lower this charge.
+        # Store the number of records per subject stated now; a number stated later does not lower this charge.
         stated = charge.stated(State.of(self._chain.entries()).unit_of(self._data))
         body = charge_row(stated, data=self._data, study=self._study)
         self._chain.append("charge", body, check=lambda entries: self._check(State.of(entries), charge))
         self._mine[charge.allowance] = charge.n_releases
 
     def reopen(self, charge: Charge) -> int:
-        """Go on with an allowance that an earlier process charged; return the next release's number.
+        """Resume an allowance that an earlier process charged; return the next release's number.
 
         The row of the charge must be for the same data set, study and terms, and the study still approved.
         """
@@ -282,7 +273,7 @@ class SiteLedger:
         return state.releases[charge.allowance]
 
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether this process has charged the allowance, or goes on with it."""
+        """Return whether this process has charged or resumed the allowance."""
         return allowance in self._mine
 
     def next_release(self, allowance: str, release: int) -> None:
@@ -291,24 +282,20 @@ class SiteLedger:
         if n_releases is None:
             raise ProtocolError("The release was refused", "its allowance was not charged here", "Start a new run.")
         if release >= n_releases:
-            raise LedgerRefused(
-                f"Release {release + 1} was refused",
-                f"its allowance has {n_releases} releases",
-                "Start a new run, which is charged separately.",
-            )
+            why, remedy = f"its allowance has {n_releases} releases", "Start a new run, which is charged separately."
+            raise LedgerRefused(f"Release {release + 1} was refused", why, remedy)
 
         def check(entries: Sequence[Entry]) -> None:
             if release < next_release(entries, allowance):
                 raise ProtocolError(f"Release {release + 1} was refused", "it happened before", "Start a new run.")
 
-        # Moves the copy of the head as every row does: without this row, `reopen` would give the release again.
+        # Like every row, it moves the copy of the head; without it `reopen` would repeat the release.
         self._chain.append("release", {"allowance": allowance, "number": release}, check=check)
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon spent on the data set per the ceiling's unit, at ``delta`` (the ceiling's if None)."""
         state = State.of(self._chain.entries())
-        at = self._ceiling(state).delta if delta is None else delta
-        return state.spent(self._data, at)
+        return state.spent(self._data, self._ceiling(state).delta if delta is None else delta)
 
     def head(self) -> tuple[int, str]:
         """Return length and hash of the chain."""
@@ -324,9 +311,8 @@ class SiteLedger:
 
     def _ceiling(self, state: State) -> Ceiling:
         if self._data not in state.ceilings:
-            raise LedgerRefused(
-                f"The data set {self._data!r} has no ceiling", remedy="Set it with: dpcape site budget."
-            )
+            what = f"The data set {self._data!r} has no ceiling"
+            raise LedgerRefused(what, remedy="Set it with: dpcape site budget.")
         return state.ceilings[self._data]
 
     def _check(self, state: State, charge: Charge) -> None:
@@ -342,8 +328,8 @@ class SiteLedger:
 
 def unit_after(now: Ceiling | None, per: str | None, rows_per_subject: int | None) -> Unit:
     """Return the unit of a new ceiling; parts that are None stay as they are now."""
-    kept = PER_RECORD if now is None else now.unit
-    return Unit(per or kept.kind, kept.rows_per_subject if rows_per_subject is None else rows_per_subject)
+    unit = PER_RECORD if now is None else now.unit
+    return Unit(per or unit.kind, unit.rows_per_subject if rows_per_subject is None else rows_per_subject)
 
 
 def charge_row(charge: Charge, *, data: str, study: str) -> RowBody:
@@ -352,7 +338,7 @@ def charge_row(charge: Charge, *, data: str, study: str) -> RowBody:
         "data": data,
         "study": study,
         "allowance": charge.allowance,
-        # Text, so that every bit survives and an unprotected release can say "inf".
+        # As text, so that floats are exact and an unprotected release can be "inf".
         "mu": repr(float(charge.mu)),
         "gap": repr(float(charge.gap)),
         "tail": repr(float(charge.tail)),
@@ -365,29 +351,20 @@ def charge_row(charge: Charge, *, data: str, study: str) -> RowBody:
 def check_approved(state: State, study: str, data: str | None = None, *, allowance: str = "") -> str:
     """Return the data set a study is approved for; refuse if it is not approved, or its runs are used up.
 
-    An ``allowance`` that was charged already is a run that goes on, not one more.
+    An ``allowance`` that was charged already is a resumed run, not another one.
     """
     if study not in state.approvals:
-        raise LedgerRefused(
-            f"The study {study[:16]} was refused",
-            "this site's steward has not approved it",
-            "No records were read. Ask for approval (dpcape site review, then dpcape site approve).",
-        )
+        remedy = "No records were read. Ask for approval (dpcape site review, then dpcape site approve)."
+        raise LedgerRefused(f"The study {study[:16]} was refused", "this site's steward has not approved it", remedy)
     approved, runs = state.approvals[study]
     if data is not None and data != approved:
-        raise LedgerRefused(
-            "The study was refused",
-            "it was approved for a different data set",
-            "No records were read. Ask for approval.",
-        )
+        why = "it was approved for a different data set"
+        raise LedgerRefused("The study was refused", why, "No records were read. Ask for approval.")
     known = {entry.charge.allowance for entry in state.charges if entry.study == study}
     known |= {name for name, (digest, _) in state.dealt.items() if digest == study}
     if state.runs.get(study, 0) >= runs and allowance not in known:
-        raise LedgerRefused(
-            "The study was refused",
-            f"its approved runs ({runs}) are used up",
-            "No records were read. Ask for another approval.",
-        )
+        remedy = "No records were read. Ask for another approval."
+        raise LedgerRefused("The study was refused", f"its approved runs ({runs}) are used up", remedy)
     return approved
 
 
@@ -397,11 +374,9 @@ def confirm(entries: tuple[Entry, ...], length: int, head: str) -> None:
         return
     known = 1 <= length <= len(entries) and entries[length - 1].hash == head
     if not known and (length, head) not in State.of(entries).accepted:
-        raise LedgerRefused(
-            "The ledger was refused",
-            f"it does not contain the head it showed before (row {length})",
-            "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'.",
-        )
+        what = "The ledger was refused"
+        remedy = "A restored backup may hide spending. See docs/steward.md, 'Recover from a restored ledger'."
+        raise LedgerRefused(what, f"it does not contain the head it showed before (row {length})", remedy)
 
 
 def last_decision(entries: Sequence[Entry]) -> int:
@@ -412,9 +387,8 @@ def last_decision(entries: Sequence[Entry]) -> int:
 def check_seen(entries: Sequence[Entry], seen: int) -> None:
     """Refuse a decision made in sight of an older ledger; ``seen`` is the :func:`last_decision` of that time."""
     if last_decision(entries) != seen:
-        raise LedgerRefused(
-            "The decision was not saved", "the ledger changed after you opened it", "Reload, then decide."
-        )
+        why = "the ledger changed after you opened it"
+        raise LedgerRefused("The decision was not saved", why, "Reload, then decide.")
 
 
 def _spent(charges: Sequence[Charge], delta: float, unit: Unit) -> float:

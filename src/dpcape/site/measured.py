@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dpcape.core.errors import DpcapeError, UtilityWarning
 from dpcape.study.study import Study
 
-# By study and state of the files: the page asks each time it is shown.
+# Cached by study and state of the files, because the page asks every time it is shown.
 _known: dict[tuple[object, ...], Measured] = {}
 _MOST_KNOWN = 64
 

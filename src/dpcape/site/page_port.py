@@ -16,7 +16,7 @@ from dpcape.core.files import write_private
 PAGE_FILE = "page.port"
 _LOOPBACK = "127.0.0.1"
 _SECONDS = 2.0
-# Windows has none of them, and no site is served there.
+# Not on Windows, where no site is served.
 _GUARDED = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 
 
@@ -43,7 +43,7 @@ def page_port(folder: Path) -> int | None:
 
 def _noted(folder: Path) -> int | None:
     try:
-        # Read by root too, in a folder that is another account's.
+        # Root also reads it, in a folder of another account.
         descriptor = os.open(folder / PAGE_FILE, os.O_RDONLY | _GUARDED)
     except OSError:
         return None

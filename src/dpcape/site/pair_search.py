@@ -42,25 +42,21 @@ def farthest_pair(
         How long to search.
     """
     generator = np.random.default_rng(seed)  # not protective randomness
-    units = _candidates(n_numbers, effort.n_candidates, generator)
+    # Candidates where extremes usually are: axes, opposite and random directions, at several scales.
+    axes = np.concatenate([np.eye(n_numbers), -np.eye(n_numbers)])
+    directions = generator.standard_normal((effort.n_candidates, n_numbers))
+    sizes = generator.choice([0.3, 1.0, 3.0, 30.0], size=(effort.n_candidates, 1))
+    units = np.concatenate([np.zeros((1, n_numbers)), axes, 30.0 * axes, sizes * directions])
     room = max(8, _ENTRIES // max(1, contribution(units[0]).size))
     if len(units) > room:
         units = units[np.linspace(0, len(units) - 1, room).astype(int)]
     contributions = np.array([contribution(unit) for unit in units])
-    # Distances are taken from the first, so that what all have in common costs no accuracy.
+    # Subtract the first contribution, so that a common offset does not cost accuracy.
     contributions -= contributions[0].copy()
     squares = np.vecdot(contributions, contributions)
     apart = squares[:, None] + squares - 2 * contributions @ contributions.T
     first, second = np.unravel_index(int(np.argmax(apart)), (len(units), len(units)))
     return _climb(np.array([units[first], units[second]]), contribution, effort, generator)
-
-
-def _candidates(width: int, n_random: int, generator: np.random.Generator) -> FloatArray:
-    """Return units where extremes usually are: axes, opposite and random directions, small, ordinary and huge."""
-    axes = np.concatenate([np.eye(width), -np.eye(width)])
-    directions = generator.standard_normal((n_random, width))
-    sizes = generator.choice([0.3, 1.0, 3.0, 30.0], size=(n_random, 1))
-    return np.concatenate([np.zeros((1, width)), axes, 30.0 * axes, sizes * directions])
 
 
 def _climb(

@@ -53,7 +53,7 @@ class ReaderTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def reader_sandbox(task: ReaderTask) -> Sandbox:
     """Return the reader's sandbox: no new connection, no program; reads its tables, writes its own folder."""
     named = [Path(path) for path in (*task.tables.values(), task.database) if path]
-    # Of a pattern, the folder it is in.
+    # For a pattern, allow its folder.
     local = [path if path.exists() else path.parent for path in named]
     rules = Rules(
         read=(*python_read_paths(), *system_read_paths(), *_MEMORY_LIMITS, *local),
@@ -83,14 +83,18 @@ def _confine(task: ReaderTask) -> None:
 def _fetch(task: ReaderTask) -> None:
     """Copy what one host sends."""
     context = ssl.create_default_context(cadata=task.authority or None)
-    line = socket.create_connection((task.host, task.port), timeout=_SECONDS)
+    plain = socket.create_connection((task.host, task.port), timeout=_SECONDS)
     _confine(task)
     connection = http.client.HTTPSConnection(task.host, task.port, timeout=_SECONDS, context=context)
-    connection.sock = context.wrap_socket(line, server_hostname=task.host)
-    # One connection: a redirection, or a second attempt, would need another.
+    connection.sock = context.wrap_socket(plain, server_hostname=task.host)
+    # No automatic reconnection: the sandbox allows no second connection.
     connection.auto_open = 0
-    body, headers = _request(task)
-    connection.request("POST" if task.redcap else "GET", task.path, body=body, headers=headers)
+    if task.redcap:
+        form = {"token": task.token, "content": "record", "format": "csv", "type": "flat", "rawOrLabel": "raw"}
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("POST", task.path, body=urlencode(form), headers=headers)
+    else:
+        connection.request("GET", task.path, headers={"Authorization": f"Bearer {task.token}"} if task.token else {})
     response = connection.getresponse()
     if response.status != 200:
         raise OSError(f"the host answered with status {response.status}; redirections are not followed")
@@ -98,20 +102,13 @@ def _fetch(task: ReaderTask) -> None:
         _pass_on(response, stream, task.most_bytes)
 
 
-def _request(task: ReaderTask) -> tuple[str | None, dict[str, str]]:
-    if not task.redcap:
-        return None, {"Authorization": f"Bearer {task.token}"} if task.token else {}
-    form = {"token": task.token, "content": "record", "format": "csv", "type": "flat", "rawOrLabel": "raw"}
-    return urlencode(form), {"Content-Type": "application/x-www-form-urlencoded"}
-
-
 def _pass_on(response: http.client.HTTPResponse, stream: IO[bytes], most: int) -> None:
     n_bytes = 0
-    while part := response.read(_PART_BYTES):
-        n_bytes += len(part)
+    while chunk := response.read(_PART_BYTES):
+        n_bytes += len(chunk)
         if n_bytes > most:
             raise OSError(f"the host sent more than {most // 2**20} megabytes (most_megabytes)")
-        stream.write(part)
+        stream.write(chunk)
 
 
 def _copy_query(task: ReaderTask) -> None:

@@ -17,7 +17,7 @@ def next_release(entries: Sequence[Entry], allowance: str) -> int:
         if entry.body.get("allowance") != allowance:
             continue
         if entry.kind == "release":
-            # The largest: whatever other rows an allowance has, its count never goes back.
+            # The largest number, so that the count never decreases whatever other rows follow.
             following = max(following, int(entry.body["number"]) + 1)
         elif entry.kind == "charge":
             return following
@@ -25,7 +25,7 @@ def next_release(entries: Sequence[Entry], allowance: str) -> int:
 
 
 def releases_may_be_lost() -> LedgerRefused:
-    """Return the refusal to go on with an allowance after the ledger lost rows that may count its releases."""
+    """Return the refusal to resume an allowance after the ledger lost rows that may count its releases."""
     return LedgerRefused(
         "The allowance was not continued",
         "this site's ledger lost rows after it was charged: what was released already could be released again with "

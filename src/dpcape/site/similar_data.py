@@ -15,9 +15,9 @@ from dpcape.records.readers.files import fingerprint
 from dpcape.records.readers.row_fingerprints import column_names
 from dpcape.site.cohorts import LARGEST_OVERLAP, RowStore, holds_files, shared_rows
 
-# Numbers of rows that differ by no more count as equal: rows without a value are not counted, and values may be added.
+# Relative difference below which row counts are considered equal: rows without any value are not counted.
 _ROWS_APART = 0.01
-# Columns are similar if this share of the names, or of the number of columns, of the wider table is in both.
+# Columns are similar if both tables have this share of the wider table's column names or column count.
 _COLUMNS_ALIKE = 0.5
 
 
@@ -29,7 +29,7 @@ class Shape(NamedTuple):
     names: tuple[str, ...] = ()
 
     def is_like(self, other: Shape) -> bool:
-        """Tell whether two data sets have equally many rows and similar columns."""
+        """Return whether two data sets have equally many rows and similar columns."""
         equal = any(abs(a - b) <= _ROWS_APART * max(a, b) for a in self.n_rows for b in other.n_rows)
         wider = max(self.n_columns, other.n_columns, 1)
         alike = max(min(self.n_columns, other.n_columns), self.n_same_names(other))
@@ -55,7 +55,7 @@ class Similar(NamedTuple):
 def shape_of(store: RowStore, path: Path, content: str) -> Shape:
     """Return the shape of a data set; ``content`` is the digest of its files."""
     names, n_columns = column_names(path)
-    return Shape(tuple(sorted({int(part.size) for part in store.take(path, content).values()})), n_columns, names)
+    return Shape(tuple(sorted({int(hashes.size) for hashes in store.take(path, content).values()})), n_columns, names)
 
 
 def similar_data(
@@ -66,21 +66,21 @@ def similar_data(
     A data set that the steward called different is left out for as long as the file stays as it was then.
     """
     mine, entry = shape_of(store, path, content), known.get(name, {})
-    told = entry.get("different", ()) if entry.get("content") == content else ()
+    different = entry.get("different", ()) if entry.get("content") == content else ()
     shares = shared_rows(store, store.take(path, content), known, name)
-    found = []
-    for other in sorted(set(shares) - set(told)):
-        where = Path(known[other]["path"])
-        if shares[other] > LARGEST_OVERLAP or not holds_files(where):
+    similar = []
+    for other in sorted(set(shares) - set(different)):
+        location = Path(known[other]["path"])
+        if shares[other] > LARGEST_OVERLAP or not holds_files(location):
             continue
-        shape = shape_of(store, where, fingerprint(where))
+        shape = shape_of(store, location, fingerprint(location))
         if mine.is_like(shape):
-            found.append(Similar(other, shape, mine.n_same_names(shape)))
-    return found
+            similar.append(Similar(other, shape, mine.n_same_names(shape)))
+    return similar
 
 
 def similar_refused(name: str, similar: Sequence[Similar]) -> InvalidParameter:
-    """Return the refusal of a data set that may be another one in other columns."""
+    """Return the refusal of a data set that may describe the same people as a registered one."""
     return InvalidParameter(
         "a data set",
         "have one budget",

@@ -64,9 +64,8 @@ class SourceFile:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DamagedFile(
-                f"The source file {str(path)!r} could not be read", "it is missing or not valid TOML", "Correct it."
-            ) from error
+            what = f"The source file {str(path)!r} could not be read"
+            raise DamagedFile(what, "it is missing or not valid TOML", "Correct it.") from error
         source = content.get("source")
         if set(content) != {"source"} or not isinstance(source, dict):
             raise InvalidParameter("A source file", "hold one table, [source]", "a different one", "Write [source].")
@@ -81,27 +80,18 @@ class SourceFile:
 
     @classmethod
     def _of_url(cls, source: dict[str, Any], folder: Path) -> SourceFile:
-        parts = urlsplit(str(source["url"]))
-        if parts.scheme != "https" or not parts.hostname or parts.username is not None:
-            raise InvalidParameter(
-                "url of [source]",
-                "be https://HOST/PATH without a user name",
-                "a different one",
-                "Use https, and token_file for a token.",
-            )
+        address = urlsplit(str(source["url"]))
+        if address.scheme != "https" or not address.hostname or address.username is not None:
+            must = "be https://HOST/PATH without a user name"
+            raise InvalidParameter("url of [source]", must, "a different one", "Use https, and token_file for a token.")
         most = source.get("most_megabytes", _MOST_MEGABYTES)
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise InvalidParameter("most_megabytes of [source]", "be a whole number from 1", repr(most))
         token, authority = (_path(source, key, folder) for key in ("token_file", "ca_file"))
         if source.get("redcap", False) is True and token is None:
             raise InvalidParameter("token_file", "be given in [source] for REDCap's API", "none", "Write token_file.")
-        return cls(
-            url=str(source["url"]),
-            redcap=source.get("redcap", False) is True,
-            token_file=token,
-            ca_file=authority,
-            most_megabytes=most,
-        )
+        url, redcap = str(source["url"]), source.get("redcap", False) is True
+        return cls(url=url, redcap=redcap, token_file=token, ca_file=authority, most_megabytes=most)
 
     @classmethod
     def _of_query(cls, source: dict[str, Any], folder: Path) -> SourceFile:
@@ -125,7 +115,7 @@ def _path(source: dict[str, Any], key: str, folder: Path) -> Path | None:
 
 
 def snapshot(source: SourceFile, target: Path, *, replace: bool = False) -> int:
-    """Copy what a source describes into a local file, readable by this account alone; return its size in bytes.
+    """Copy what a source describes into a local file that only this account can read; return its size in bytes.
 
     Parameters
     ----------
@@ -142,22 +132,22 @@ def snapshot(source: SourceFile, target: Path, *, replace: bool = False) -> int:
         raise InvalidParameter("The snapshot's name", f"end in {', '.join(allowed)}", repr(target.name), "Rename it.")
     if target.exists() and not replace:
         raise Failed(f"{str(target)!r} exists", remedy="Choose another name, or replace it with --replace.")
-    place = Path(tempfile.mkdtemp(prefix=".snapshot-", dir=target.absolute().parent))
+    folder = Path(tempfile.mkdtemp(prefix=".snapshot-", dir=target.absolute().parent))
     try:
-        part = place / f"part.{kind}"
-        _read_in_process(_task(source, part))
-        return _keep(part, target)
+        copy = folder / f"part.{kind}"
+        _read_in_process(_task(source, copy))
+        return _keep(copy, target)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _keep(part: Path, target: Path) -> int:
+def _keep(copy: Path, target: Path) -> int:
     """Copy what the reader wrote into a file that it never had open; return its size.
 
     The reader has read bytes of others: where it should have written a file, there may be a link to one of this site's.
     """
     try:
-        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise _no_file() from error
     with os.fdopen(descriptor, "rb") as written:
@@ -185,17 +175,19 @@ def _no_file() -> Failed:
     )
 
 
-def _task(source: SourceFile, part: Path) -> ReaderTask:
-    parts = urlsplit(source.url)
-    token = "" if source.token_file is None else source.token_file.read_text(encoding="utf-8").strip()
+def _task(source: SourceFile, copy: Path) -> ReaderTask:
+    address = urlsplit(source.url)
+    token, authority = (
+        "" if path is None else path.read_text(encoding="utf-8") for path in (source.token_file, source.ca_file)
+    )
     return ReaderTask(
-        out=str(part),
-        host=parts.hostname or "",
-        port=parts.port or 443,
-        path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-        token=token,
+        out=str(copy),
+        host=address.hostname or "",
+        port=address.port or 443,
+        path=(address.path or "/") + (f"?{address.query}" if address.query else ""),
+        token=token.strip(),
         redcap=source.redcap,
-        authority="" if source.ca_file is None else source.ca_file.read_text(encoding="utf-8"),
+        authority=authority,
         most_bytes=source.most_megabytes * 2**20,
         query=source.query,
         tables={name: str(path) for name, path in source.tables.items()},
@@ -204,12 +196,12 @@ def _task(source: SourceFile, part: Path) -> ReaderTask:
 
 
 def _read_in_process(task: ReaderTask) -> None:
-    """Run the reader process; raise what it says went wrong."""
+    """Run the reader process; raise the error it reports."""
     command = [sys.executable, "-I", "-c", "from dpcape.site.reader_process import main; main()"]
     try:
         done = subprocess.run(
             command,
-            # The token and the query come by a pipe: other accounts can read command lines.
+            # Pass the token and the query through a pipe, because other accounts can read command lines.
             input=msgspec.json.encode(task),
             capture_output=True,
             env=clean_environment(),

@@ -106,12 +106,8 @@ def _require_extent(statistic: AnyStatistic, facts: PublicFacts) -> None:
         raise InvalidParameter(f"the diameter of the statistic {statistic.name!r}", "be positive", "0")
     shape = _total(statistic, facts, _site(facts)).shape
     if shape != (statistic.size,):
-        raise InvalidParameter(
-            f"the total of the statistic {statistic.name!r}",
-            f"be a vector of {statistic.size} numbers",
-            f"shape {shape}",
-            "Pack it, or correct the size in extent.",
-        )
+        must, remedy = f"be a vector of {statistic.size} numbers", "Pack it, or correct the size in extent."
+        raise InvalidParameter(f"the total of the statistic {statistic.name!r}", must, f"shape {shape}", remedy)
 
 
 def _require_finite(statistic: AnyStatistic, facts: PublicFacts) -> None:
@@ -140,19 +136,12 @@ def _require_diameter(statistic: AnyStatistic, facts: PublicFacts, effort: Effor
     length = max(float(np.linalg.norm(contribution(unit))) for unit in pair)
     # Negated, because NaN compares false: this way NaN is refused.
     if not distance <= statistic.diameter * (1 + _SLACK):
-        raise InvalidParameter(
-            f"the diameter of the statistic {statistic.name!r}",
-            "hold for every pair of records",
-            f"{statistic.diameter:.6g} where two possible records are {distance:.6g} apart",
-            "State a larger one.",
-        )
+        must = "hold for every pair of records"
+        got = f"{statistic.diameter:.6g} where two possible records are {distance:.6g} apart"
+        raise InvalidParameter(f"the diameter of the statistic {statistic.name!r}", must, got, "State a larger one.")
     if not length <= statistic.radius * (1 + _SLACK):
-        raise InvalidParameter(
-            f"the radius of the statistic {statistic.name!r}",
-            "hold for every record",
-            f"{statistic.radius:.6g} where a possible record contributes {length:.6g}",
-            "State a larger one.",
-        )
+        must, got = "hold for every record", f"{statistic.radius:.6g} where a possible record contributes {length:.6g}"
+        raise InvalidParameter(f"the radius of the statistic {statistic.name!r}", must, got, "State a larger one.")
     site = _site(facts)
     totals = [_total(statistic, facts, np.vstack([unit, site[1:]])) for unit in pair]
     moved = float(np.linalg.norm(totals[0] - totals[1]))
@@ -172,10 +161,10 @@ def _require_sums(statistic: AnyStatistic, facts: PublicFacts) -> float:
     singles = np.array([_total(statistic, facts, unit[np.newaxis]) for unit in site])
     largest = 0.0
     for change, positions in _rearranged(len(site)):
-        found = _total(statistic, facts, site[positions])
-        wanted = np.array([math.fsum(column) for column in singles[positions].T])
-        error, allowed = float(np.linalg.norm(found - wanted)), statistic.rounding(len(positions))
-        # The contributions of single records are rounded themselves.
+        total = _total(statistic, facts, site[positions])
+        expected = np.array([math.fsum(column) for column in singles[positions].T])
+        error, allowed = float(np.linalg.norm(total - expected)), statistic.rounding(len(positions))
+        # The contributions of single records have rounding errors too.
         allowed += len(positions) * statistic.rounding(1)
         if not error <= max(allowed, 1e-6 * statistic.radius):
             raise InvalidParameter(

@@ -23,11 +23,9 @@ def tls_key(keys: Path) -> rsa.RSAPrivateKey:
     """Return the site's TLS key; made when it is first needed."""
     path = keys / TLS_KEY
     if not path.exists():
-        made = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
-        pem = made.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        write_private(path, pem)
+        key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
+        encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        write_private(path, key.private_bytes(*encoding))
     loaded = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(loaded, rsa.RSAPrivateKey):
         raise InvalidParameter(TLS_KEY, "be an RSA key", "a key of a different kind", "Remove it; a new one is made.")
@@ -37,12 +35,10 @@ def tls_key(keys: Path) -> rsa.RSAPrivateKey:
 def certificate_request(name: str, keys: Path, identity: Identity) -> dict[str, str]:
     """Return the request for a certificate, signed with the TLS key and with the site's identity."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(tls_key(keys), hashes.SHA256())
-    pem = made.public_bytes(serialization.Encoding.PEM)
-    return {
-        "certificate_request": pem.decode("ascii"),
-        "request_signature": identity.sign(request_statement(name, pem)).hex(),
-    }
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(tls_key(keys), hashes.SHA256())
+    pem = request.public_bytes(serialization.Encoding.PEM)
+    signature = identity.sign(request_statement(name, pem)).hex()
+    return {"certificate_request": pem.decode("ascii"), "request_signature": signature}
 
 
 def require_own_certificate(pem: bytes, kit: Path, site: str, key: rsa.RSAPrivateKey) -> None:
@@ -53,21 +49,14 @@ def require_own_certificate(pem: bytes, kit: Path, site: str, key: rsa.RSAPrivat
     certificate = x509.load_pem_x509_certificate(pem)
     names = [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [site]:
-        raise InvalidParameter(
-            "The kit",
-            f"be made for {site}, whose folder is served",
-            f"the kit of {', '.join(names) or 'nobody'}",
-            f"Use the kit of {site}.",
-        )
+        must = f"be made for {site}, whose folder is served"
+        raise InvalidParameter("The kit", must, f"the kit of {', '.join(names) or 'nobody'}", f"Use the kit of {site}.")
     remedy = (
         "Send the output of 'dpcape site identity --json' to the coordinator, who makes a new kit with "
         "'dpcape federation replace-site'."
     )
     if any((kit / "startup").glob("*.key")):
-        raise Failed(
-            "The kit was refused",
-            "it holds a private key that the coordinator has seen: an earlier dpcape made it",
-            remedy,
-        )
+        why = "it holds a private key that the coordinator has seen"
+        raise Failed("The kit was refused", why, remedy)
     if certificate.public_key() != key.public_key():
         raise Failed("The kit was refused", "its certificate is not for this site's key", remedy)

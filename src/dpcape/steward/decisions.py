@@ -28,15 +28,13 @@ def approve(folder: SiteFolder, digest: str, fields: Fields) -> str:
 
 def deny(folder: SiteFolder, digest: str, fields: Fields) -> str:
     """Record a denial (``dpcape site deny``)."""
-    study = kept_study(folder, digest)
-    folder.deny(study, seen=_seen(fields))
+    folder.deny(study := kept_study(folder, digest), seen=_seen(fields))
     return f"Denied: {study.name}."
 
 
 def revoke(folder: SiteFolder, digest: str, fields: Fields) -> str:
     """Take an approval back (``dpcape site revoke``)."""
-    study = kept_study(folder, digest)
-    folder.revoke(study, seen=_seen(fields))
+    folder.revoke(study := kept_study(folder, digest), seen=_seen(fields))
     return f"Revoked: {study.name}. What was charged stays charged."
 
 
@@ -95,22 +93,22 @@ class Change:
 
 def changes(before: Ceiling, after: Ceiling) -> list[Change]:
     """Return what a new ceiling changes; a part is raised if it permits more disclosure."""
-    parts = [
+    changed = [
         Change(label, f"{old:g}", f"{new:g}", new > old)
         for label, old, new in (("epsilon", before.epsilon, after.epsilon), ("delta", before.delta, after.delta))
         if old != new
     ]
     if before.per_study != after.per_study:
         old, new = (float("inf") if value is None else value for value in (before.per_study, after.per_study))
-        parts.append(Change("epsilon of one study", _limit(before.per_study), _limit(after.per_study), new > old))
+        changed.append(Change("epsilon of one study", _limit(before.per_study), _limit(after.per_study), new > old))
     if before.unit.kind != after.unit.kind:
         # The same epsilon permits more disclosure about a person if it is counted per record.
-        parts.append(Change("what it is per", before.unit.kind, after.unit.kind, after.unit.kind == "record"))
+        changed.append(Change("what it is per", before.unit.kind, after.unit.kind, after.unit.kind == "record"))
     fewer, more = (unit.rows_per_subject for unit in (after.unit, before.unit))
     if fewer != more:
         lowered = more is not None and (fewer is None or fewer < more)
-        parts.append(Change("records per subject at most", _stated(more), _stated(fewer), lowered))
-    return parts
+        changed.append(Change("records per subject at most", _stated(more), _stated(fewer), lowered))
+    return changed
 
 
 def _limit(value: float | None) -> str:

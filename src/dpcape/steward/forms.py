@@ -56,13 +56,13 @@ def read_files(body: bytes, content_type: str) -> tuple[Fields, dict[str, bytes]
     boundary = _BOUNDARY.fullmatch(content_type)
     if boundary is None:
         raise _unreadable()
-    parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("ascii"))
-    if len(parts) < 3 or parts[0] or parts[-1].strip() != b"--" or len(parts) > _MOST_FIELDS:
+    sections = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("ascii"))
+    if len(sections) < 3 or sections[0] or sections[-1].strip() != b"--" or len(sections) > _MOST_FIELDS:
         raise _unreadable()
     fields: list[tuple[str, str]] = []
     files: list[tuple[str, bytes]] = []
-    for part in parts[1:-1]:
-        name, file, content = _part(part)
+    for section in sections[1:-1]:
+        name, file, content = _read_section(section)
         if file is None:
             fields.append((name, content.decode("utf-8", "replace")))
         elif file:
@@ -72,11 +72,11 @@ def read_files(body: bytes, content_type: str) -> tuple[Fields, dict[str, bytes]
     return _once(fields), dict(files)
 
 
-def _part(part: bytes) -> tuple[str, str | None, bytes]:
-    head, found, content = part.partition(b"\r\n\r\n")
+def _read_section(section: bytes) -> tuple[str, str | None, bytes]:
+    head, separator, content = section.partition(b"\r\n\r\n")
     lines = [line.partition(b":") for line in head.split(b"\r\n") if line]
     dispositions = [value.strip() for key, _, value in lines if key.strip().lower() == b"content-disposition"]
-    match = _PART.fullmatch(dispositions[0]) if len(dispositions) == 1 and found else None
+    match = _PART.fullmatch(dispositions[0]) if len(dispositions) == 1 and separator else None
     if match is None:
         raise _unreadable()
     file = None if match[2] is None else match[2].decode("utf-8", "replace")

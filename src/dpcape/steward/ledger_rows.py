@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpcape.core.privacy.ledger import spent_epsilon
@@ -29,30 +30,20 @@ def lines(
     ledger: LedgerView, *, data: str = "", before: int = 0, releases: bool = False, limit: int
 ) -> list[LedgerRow]:
     """Return rows, newest first: of one data set or all, with or without counts of releases."""
-    found: list[LedgerRow] = []
+    rows: list[LedgerRow] = []
     for entry in reversed(ledger.entries):
         wanted = (releases or entry.kind != "release") and (not before or entry.number < before)
         if wanted and (not data or entry.body.get("data") == data):
-            found.append(_line(entry, ledger.state))
-        if len(found) == limit:
+            rows.append(_row(entry, ledger.state))
+        if len(rows) == limit:
             break
-    return found
+    return rows
 
 
-def _line(entry: Entry, state: State) -> LedgerRow:
+def _row(entry: Entry, state: State) -> LedgerRow:
     text = _WORDS[entry.kind](entry.body, state) if entry.kind in _WORDS else ""
-    return LedgerRow(
-        entry.number,
-        entry.time.replace("T", " ").replace("+00:00", " UTC"),
-        entry.kind,
-        text,
-        str(entry.body.get("study", "")),
-        entry.hash,
-    )
-
-
-def _start(body: RowBody, state: State) -> str:
-    return f"Ledger of {body['site']} begun; identity {_fingerprint(body)}."
+    time = entry.time.replace("T", " ").replace("+00:00", " UTC")
+    return LedgerRow(entry.number, time, entry.kind, text, str(entry.body.get("study", "")), entry.hash)
 
 
 def _ceiling(body: RowBody, state: State) -> str:
@@ -67,37 +58,17 @@ def _approve(body: RowBody, state: State) -> str:
     return f"{body['name']} {what}, {body['runs']} run{'s' if body['runs'] > 1 else ''}."
 
 
-def _deny(body: RowBody, state: State) -> str:
-    return f"{body['name']} was not approved."
-
-
-def _revoke(body: RowBody, state: State) -> str:
-    return f"The approval of {body['name']} was taken back."
-
-
-def _pin(body: RowBody, state: State) -> str:
-    return f"Identity of {body['site']}: {_fingerprint(body)}."
-
-
-def _coordinator(body: RowBody, state: State) -> str:
-    return f"Identity of the coordinator: {_fingerprint(body)}."
-
-
 def _serve(body: RowBody, state: State) -> str:
     confirmed = ", which the steward confirmed" if body.get("confirmed") else ""
     return f"Served for {body['server']}{confirmed}; {body['mode']}."
 
 
-def _deal(body: RowBody, state: State) -> str:
-    return f"Noise dealt to the sites of {state.names.get(body['study'], body['study'][:16])}."
-
-
 def _charge(body: RowBody, state: State) -> str:
     if body["study"] == "lost":
         return f"{body['data']}: spending whose rows were lost, {_amount(body, state)}."
-    made, allowed = state.releases.get(body["allowance"], 0), body["n_releases"]
-    name = state.names.get(body["study"], body["study"][:16])
-    return f"{name} on {body['data']}: {_amount(body, state)} by itself; {made} of {allowed} releases made."
+    n_releases, name = state.releases.get(body["allowance"], 0), state.names.get(body["study"], body["study"][:16])
+    releases = f"{n_releases} of {body['n_releases']} releases made"
+    return f"{name} on {body['data']}: {_amount(body, state)} by itself; {releases}."
 
 
 def _amount(body: RowBody, state: State) -> str:
@@ -107,50 +78,30 @@ def _amount(body: RowBody, state: State) -> str:
     return f"epsilon {epsilon_text(spent_epsilon([charge], delta, charge.unit))} at delta {delta:g} {charge.unit.per}"
 
 
-def _release(body: RowBody, state: State) -> str:
-    return f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}."
-
-
-def _allow(body: RowBody, state: State) -> str:
-    return f"Studies may name analyses of the package {body['package']}."
-
-
-def _disallow(body: RowBody, state: State) -> str:
-    return f"Studies may no longer name analyses of the package {body['package']}."
-
-
-def _accept(body: RowBody, state: State) -> str:
-    return f"The steward accepted a ledger that lost rows: {body['reason']}"
-
-
 def _overlap(body: RowBody, state: State) -> str:
     share = percent(float(body["share"]))
     return f"{body['data']} shares {share} of its rows with {body['other']}; you accepted two budgets for them."
-
-
-def _note(body: RowBody, state: State) -> str:
-    return str(body.get("text", ""))
 
 
 def _fingerprint(body: RowBody) -> str:
     return fingerprint_of(bytes.fromhex(body["identity"]))
 
 
-_WORDS = {
-    "start": _start,
+_WORDS: dict[str, Callable[[RowBody, State], str]] = {
+    "start": lambda body, _: f"Ledger of {body['site']} begun; identity {_fingerprint(body)}.",
     "ceiling": _ceiling,
     "approve": _approve,
-    "deny": _deny,
-    "revoke": _revoke,
-    "pin": _pin,
-    "coordinator": _coordinator,
+    "deny": lambda body, _: f"{body['name']} was not approved.",
+    "revoke": lambda body, _: f"The approval of {body['name']} was taken back.",
+    "pin": lambda body, _: f"Identity of {body['site']}: {_fingerprint(body)}.",
+    "coordinator": lambda body, _: f"Identity of the coordinator: {_fingerprint(body)}.",
     "serve": _serve,
-    "deal": _deal,
+    "deal": lambda body, state: f"Noise dealt to the sites of {state.names.get(body['study'], body['study'][:16])}.",
     "charge": _charge,
-    "release": _release,
-    "allow": _allow,
-    "disallow": _disallow,
-    "accept": _accept,
+    "release": lambda body, _: f"Release {body['number'] + 1} of allowance {body['allowance'][:16]}.",
+    "allow": lambda body, _: f"Studies may name analyses of the package {body['package']}.",
+    "disallow": lambda body, _: f"Studies may no longer name analyses of the package {body['package']}.",
+    "accept": lambda body, _: f"The steward accepted a ledger that lost rows: {body['reason']}",
     "overlap": _overlap,
-    "note": _note,
+    "note": lambda body, _: str(body.get("text", "")),
 }

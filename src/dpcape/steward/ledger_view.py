@@ -87,9 +87,9 @@ class DataSetSpending:
 
 def kept_digests(folder: SiteFolder) -> list[str]:
     """Return the digests of the studies that were reviewed here."""
-    places = (folder.path / "studies").iterdir()
+    entries = (folder.path / "studies").iterdir()
     return sorted(
-        place.name for place in places if _DIGEST.fullmatch(place.name) and _file(folder, place.name).exists()
+        entry.name for entry in entries if _DIGEST.fullmatch(entry.name) and _file(folder, entry.name).exists()
     )
 
 
@@ -99,19 +99,16 @@ def kept_study(folder: SiteFolder, digest: str) -> Study:
         raise Failed("The study was not reviewed here", remedy="Review it first with: dpcape site review.")
     study = folder.load_study(_file(folder, digest))
     if study.digest() != digest:
-        raise ProtocolError(
-            "Nothing was done",
-            f"the kept study {digest[:16]} has changed since it was reviewed",
-            "Remove the changed copy and review the study again.",
-        )
+        why = f"the kept study {digest[:16]} has changed since it was reviewed"
+        raise ProtocolError("Nothing was done", why, "Remove the changed copy and review the study again.")
     return study
 
 
 def kept_studies(folder: SiteFolder, ledger: LedgerView) -> list[KeptStudy]:
     """Return all studies that were reviewed here: undecided ones first, then by the newest decision."""
-    found = [kept(folder, ledger, digest) for digest in kept_digests(folder)]
+    studies = [kept(folder, ledger, digest) for digest in kept_digests(folder)]
     return sorted(
-        found, key=lambda entry: (0, 0, entry.name) if entry.decision is None else (1, -entry.decision.number, "")
+        studies, key=lambda entry: (0, 0, entry.name) if entry.decision is None else (1, -entry.decision.number, "")
     )
 
 
@@ -119,7 +116,11 @@ def kept(folder: SiteFolder, ledger: LedgerView, digest: str) -> KeptStudy:
     """Return what was decided about a study."""
     decision = ledger.decision(digest)
     if decision is None:
-        return KeptStudy(digest, _name(folder, digest), "pending", None, 0)
+        try:
+            name = kept_study(folder, digest).name
+        except DpcapeError:
+            name = "(changed since it was reviewed)"
+        return KeptStudy(digest, name, "pending", None, 0)
     approved = ledger.state.approvals.get(digest)
     runs_left = max(approved[1] - ledger.state.runs.get(digest, 0), 0) if approved else 0
     status = {"deny": "denied", "revoke": "revoked"}.get(decision.kind, "approved" if runs_left else "used up")
@@ -150,25 +151,24 @@ def spending(folder: SiteFolder, ledger: LedgerView, data: str) -> DataSetSpendi
 
 def objections(folder: SiteFolder, ledger: LedgerView, study: Study, data: str) -> list[str]:
     """Return why the site would refuse to run the study now, were it approved."""
-    state, charge = ledger.state, folder.real_charge(study, data)
+    state, charge, sentences = ledger.state, folder.real_charge(study, data), []
     ceiling = state.ceilings[data]
-    found = []
-    whole, refusal = counted(ceiling, state.charges_of(data), charge)
+    total, refusal = counted(ceiling, state.charges_of(data), charge)
     if refusal:
-        found.append(refusal)
-    elif whole > ceiling.epsilon:
-        found.append(
-            f"Spending on {data} would be epsilon {epsilon_text(whole)} {ceiling.unit.per}, above its ceiling "
+        sentences.append(refusal)
+    elif total > ceiling.epsilon:
+        sentences.append(
+            f"Spending on {data} would be epsilon {epsilon_text(total)} {ceiling.unit.per}, above its ceiling "
             f"{ceiling.epsilon:g}."
         )
     alone, _ = counted(ceiling, state.charges_of(data, study.digest()), charge)
     if not refusal and ceiling.per_study is not None and alone > ceiling.per_study:
         text = f"Spending of this one study would be epsilon {epsilon_text(alone)}, above the ceiling per study "
-        found.append(text + f"{ceiling.per_study:g}.")
+        sentences.append(text + f"{ceiling.per_study:g}.")
     missing = sorted(set(study.participants) - set(state.pins))
     if missing:
-        found.append(f"The identity of {', '.join(missing)} is not pinned here yet (dpcape site pin).")
-    return found
+        sentences.append(f"The identity of {', '.join(missing)} is not pinned here yet (dpcape site pin).")
+    return sentences
 
 
 def counted(ceiling: Ceiling, charges: Sequence[Charge], charge: Charge) -> tuple[float, str]:
@@ -204,17 +204,10 @@ def _committed(folder: SiteFolder, ledger: LedgerView, data: str, ceiling: Ceili
 
 def _repeated(charge: Charge, times: int) -> list[Charge]:
     """Return charges that weigh as much as ``times`` equal ones: mu^2 adds, and so do the reserves."""
-    rest = times - 1
-    together = replace(charge, mu=charge.mu * math.sqrt(rest), gap=charge.gap * rest, tail=charge.tail * rest)
-    # One is kept as it is: its own tail is what the range of the proof depends on.
-    return [charge, together] if rest else [charge]
-
-
-def _name(folder: SiteFolder, digest: str) -> str:
-    try:
-        return kept_study(folder, digest).name
-    except DpcapeError:
-        return "(changed since it was reviewed)"
+    others = times - 1
+    together = replace(charge, mu=charge.mu * math.sqrt(others), gap=charge.gap * others, tail=charge.tail * others)
+    # One charge keeps its own tail, which the range of the proof depends on.
+    return [charge, together] if others else [charge]
 
 
 def _file(folder: SiteFolder, digest: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcape.records.data_plan import DataPlan
 from dpcape.records.own_check import OwnCheck, check_own, share_text
 from dpcape.records.readers.files import open_file
 from dpcape.site.folder import SiteFolder
@@ -26,8 +25,8 @@ def check_data(folder: SiteFolder, study: Study, data: str, *, person: str | Non
     person : str or None
         Column that says whose a row is; None looks for a usual name.
     """
-    plan, path = _plan(folder, study, data), _path(folder, data)
-    return check_own(open_file(path, plan), plan, person)
+    plan = study.data.stating(folder.state().unit_of(data).rows_per_subject)
+    return check_own(open_file(_path(folder, data), plan), plan, person)
 
 
 def real_size(folder: SiteFolder, study: Study, data: str) -> int | None:
@@ -35,18 +34,18 @@ def real_size(folder: SiteFolder, study: Study, data: str) -> int | None:
 
     Numbers of records are public.
     """
-    found = measured(study, _path(folder, data), folder.state().unit_of(data).rows_per_subject)
-    return None if found is None else found.n_records
+    size = measured(study, _path(folder, data), folder.state().unit_of(data).rows_per_subject)
+    return None if size is None else size.n_records
 
 
-def check_lines(found: OwnCheck) -> list[str]:
+def check_lines(check: OwnCheck) -> list[str]:
     """Return a check as lines of text: what would make the study meaningless first."""
-    lines = [f"RED: {text}" for text in found.alarms] or ["Nothing here would make the study meaningless."]
-    lines += ["", *(f"{name}: {value}" for name, value in found.facts())]
-    if not found.columns:
+    lines = [f"RED: {text}" for text in check.alarms] or ["Nothing here would make the study meaningless."]
+    lines += ["", *(f"{name}: {value}" for name, value in check.facts())]
+    if not check.columns:
         return lines
     rows: list[tuple[str, ...]] = [("column", "missing", "outside range", "not a level", "codes for missing")]
-    for entry in found.columns:
+    for entry in check.columns:
         codes = ", ".join(f"{code:g}: {share_text(count, entry.n)}" for code, count in entry.codes.items())
         counts = (entry.missing, entry.outside, entry.unlisted)
         rows.append((entry.name, *(f"{100 * count / max(entry.n, 1):.1f}%" for count in counts), codes or "-"))
@@ -57,8 +56,3 @@ def check_lines(found: OwnCheck) -> list[str]:
 
 def _path(folder: SiteFolder, data: str) -> Path:
     return Path(folder.data_sets()[data]["path"])
-
-
-def _plan(folder: SiteFolder, study: Study, data: str) -> DataPlan:
-    """Return the study's plan, with what the steward stated of the data set."""
-    return study.data.stating(folder.state().unit_of(data).rows_per_subject)

@@ -39,6 +39,8 @@ from dpcape.steward.review import dealer_lines, how_noisy, review, review_card
 from dpcape.study.study import Study
 
 ROWS_PER_PAGE = 100
+# Unicode categories of characters that are invisible or change how others are displayed.
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 class Pages:
@@ -48,14 +50,14 @@ class Pages:
     ----------
     folder : SiteFolder
         The site's folder.
-    place : str
+    prefix : str
         First part of every address that needs a session.
     stamp : callable
         Function that returns the stamp of a form for an address.
     """
 
-    def __init__(self, folder: SiteFolder, *, place: str, stamp: Callable[[str], str]) -> None:
-        self._folder, self._root, self._stamp = folder, f"/{place}/", stamp
+    def __init__(self, folder: SiteFolder, *, prefix: str, stamp: Callable[[str], str]) -> None:
+        self._folder, self._root, self._stamp = folder, f"/{prefix}/", stamp
 
     def overview(self, notice: str) -> str:
         """Return the page of pending studies, spending and earlier decisions."""
@@ -64,7 +66,7 @@ class Pages:
         return self._page(
             "overview.html",
             notice=notice,
-            pending=[(entry, self._asks(entry.digest, ledger)) for entry in studies if entry.status == "pending"],
+            pending=[(entry, self._asks(entry.digest)) for entry in studies if entry.status == "pending"],
             decided=[entry for entry in studies if entry.status != "pending"],
             spendings=[(entry, self._bar(entry)) for entry in spendings(self._folder, ledger)],
         )
@@ -77,7 +79,7 @@ class Pages:
         approved = ledger.state.approvals.get(digest)
         chosen = data or (approved[0] if approved else names[0] if names else "")
         fits = chosen in names and self._folder.name in study.sites
-        # Read after the ledger: rows that come in between make the decision void, not the card wrong.
+        # Computed after the ledger was read: a row written in between invalidates the decision (`seen`), not the card.
         seen = review(self._folder, study, chosen) if fits else None
         return self._page(
             "study.html",
@@ -90,7 +92,7 @@ class Pages:
             objections=objections(self._folder, ledger, study, chosen) if fits else [],
             card=None if seen is None else Markup(card_html(review_card(seen), notebook=False, level=2)),
             noise=[] if seen is None else how_noisy(seen),
-            rows=[line for line in lines(ledger, limit=10**9) if line.study == digest],
+            rows=[row for row in lines(ledger, limit=10**9) if row.study == digest],
             seen=ledger.seen,
         )
 
@@ -99,7 +101,7 @@ class Pages:
         study = kept_study(self._folder, digest)
         chosen = self._folder.chosen(data or None)
         return self._page(
-            "check.html", study=study, digest=digest, data=chosen, found=check_data(self._folder, study, chosen)
+            "check.html", study=study, digest=digest, data=chosen, check=check_data(self._folder, study, chosen)
         )
 
     def ceilings(self, notice: str) -> str:
@@ -122,13 +124,13 @@ class Pages:
         """Return the page that shows what a new ceiling would change, to be confirmed."""
         ledger = LedgerView.read(self._folder)
         now = spending(self._folder, ledger, data)
-        parts = changes(now.ceiling, wanted)
+        changed = changes(now.ceiling, wanted)
         return self._page(
             "ceiling_change.html",
             now=now,
             wanted=wanted,
-            parts=parts,
-            raised=any(part.raised for part in parts),
+            changed=changed,
+            raised=any(change.raised for change in changed),
             spent_then=wanted.spent(ledger.state.charges_of(data)),
             seen=ledger.seen,
         )
@@ -138,13 +140,13 @@ class Pages:
         # The same check as `dpcape site log --verify`: everything is read again from disk.
         head = self._folder.chain.verify()
         ledger = LedgerView.read(self._folder)
-        # One more than is shown: whether there are older ones.
-        found = lines(ledger, data=data, before=before, releases=releases, limit=ROWS_PER_PAGE + 1)
+        # Request one more row than is shown, to learn whether there are older ones.
+        rows = lines(ledger, data=data, before=before, releases=releases, limit=ROWS_PER_PAGE + 1)
         return self._page(
             "ledger.html",
             head=head,
-            rows=found[:ROWS_PER_PAGE],
-            older=found[ROWS_PER_PAGE - 1].number if len(found) > ROWS_PER_PAGE else 0,
+            rows=rows[:ROWS_PER_PAGE],
+            older=rows[ROWS_PER_PAGE - 1].number if len(rows) > ROWS_PER_PAGE else 0,
             data=data,
             data_sets=sorted(ledger.state.ceilings),
             releases=releases,
@@ -154,7 +156,7 @@ class Pages:
         """Return a page with one sentence on what is wrong, for a steward who is signed in."""
         return self._page("refused.html", sentence=sentence, ledger_refuses=ledger_refuses)
 
-    def _asks(self, digest: str, ledger: LedgerView) -> dict[str, object] | None:
+    def _asks(self, digest: str) -> dict[str, object] | None:
         """Return what a pending study asks for; None if its file was changed."""
         try:
             study = kept_study(self._folder, digest)
@@ -163,18 +165,16 @@ class Pages:
         return {"study": study, "epsilon": self._epsilon(study)}
 
     def _epsilon(self, study: Study) -> str:
-        named = self._folder.name in study.sites
         if not study.protocol().adds_noise:
             return "no protection: exact totals"
-        return (
-            f"epsilon {round_up(study.epsilon_of(self._folder.name), 6)} at delta {decimal(study.delta)} {study.unit}"
-            if named
-            else ""
-        )
+        if self._folder.name not in study.sites:
+            return ""
+        epsilon = round_up(study.epsilon_of(self._folder.name), 6)
+        return f"epsilon {epsilon} at delta {decimal(study.delta)} {study.unit}"
 
     def _bar(self, entry: DataSetSpending) -> Markup:
-        alt = f"{entry.data}: epsilon {epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent"
-        alt += f" {entry.ceiling.unit.per}"
+        spent = f"{epsilon_text(entry.spent)} of {entry.ceiling.epsilon:g} spent {entry.ceiling.unit.per}"
+        alt = f"{entry.data}: epsilon {spent}"
         if entry.committed is not None and entry.committed > entry.spent:
             alt += f", {epsilon_text(entry.committed)} if every approved study runs"
         return spending_bar(alt, ceiling=entry.ceiling.epsilon, spent=entry.spent, committed=entry.committed)
@@ -224,26 +224,19 @@ def visible(text: str) -> str:
     >>> visible("safe" + chr(0x202E) + "efas")
     'safe⟨U+202E⟩efas'
     """
-    return "".join(letter if _prints(letter) else f"⟨U+{ord(letter):04X}⟩" for letter in text)
-
-
-def _prints(letter: str) -> bool:
-    return letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-
-
-def _finalize(value: object) -> object:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    hidden = {letter for letter in set(text) - set("\n\t") if unicodedata.category(letter) in _INVISIBLE}
+    return "".join(f"⟨U+{ord(letter):04X}⟩" if letter in hidden else letter for letter in text)
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("dpcape.steward"),
         autoescape=True,
-        finalize=_finalize,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(epsilon=epsilon_text, delta=decimal, share=share_text)
-    return made
+    templates.filters.update(epsilon=epsilon_text, delta=decimal, share=share_text)
+    return templates

@@ -34,28 +34,23 @@ def check_host(headers: Message, port: int) -> str:
     """
     host = _only(headers, "Host")
     if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
-        raise RefusedRequest(
-            HTTPStatus.MISDIRECTED_REQUEST,
-            f"The address must be http://127.0.0.1:{port}/; got a different name. Open that address.",
-        )
+        why = f"The address must be http://127.0.0.1:{port}/; got a different name. Open that address."
+        raise RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, why)
     return host
 
 
 def check_origin(headers: Message, host: str) -> None:
     """Refuse a form that does not come from a page of this server."""
     if _only(headers, "Origin") != f"http://{host}" or not _fetched_from(headers, ("same-origin", "")):
-        raise RefusedRequest(
-            HTTPStatus.FORBIDDEN,
-            "The form was refused because it was not sent from this page. Nothing was done. Use the page's own form.",
-        )
+        why = "The form was refused because it was not sent from this page. Nothing was done. Use the page's own form."
+        raise RefusedRequest(HTTPStatus.FORBIDDEN, why)
 
 
 def check_navigation(headers: Message) -> None:
     """Refuse to show a page that another page asked for: from elsewhere, or from another port of this computer."""
     if not _fetched_from(headers, ("same-origin", "none", "")):
-        raise RefusedRequest(
-            HTTPStatus.FORBIDDEN, "The page was not shown because another page asked for it. Type the address instead."
-        )
+        why = "The page was not shown because another page asked for it. Type the address instead."
+        raise RefusedRequest(HTTPStatus.FORBIDDEN, why)
 
 
 def body_length(headers: Message, kind: str) -> int:
@@ -63,18 +58,15 @@ def body_length(headers: Message, kind: str) -> int:
     if headers.get_all("Transfer-Encoding"):
         raise RefusedRequest(HTTPStatus.NOT_IMPLEMENTED, "A form must not be sent in chunks. Use the page's own form.")
     if headers.get_content_type() != kind or len(headers.get_all("Content-Type", [])) != 1:
-        raise RefusedRequest(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A form must be sent as {kind}. Use the page's own form."
-        )
+        why = f"A form must be sent as {kind}. Use the page's own form."
+        raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
     length = _only(headers, "Content-Length")
     if not (length.isascii() and length.isdigit()) or len(length) > 12:
         raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "A form must state its length. Use the page's own form.")
     limit = LARGEST_FILES if kind == FILES else LARGEST_FORM
     if int(length) > limit:
-        raise RefusedRequest(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"A form must have at most {limit} bytes; got {length}. Add larger files with: dpcape site review.",
-        )
+        why = f"A form must have at most {limit} bytes; got {length}. Add larger files with: dpcape site review."
+        raise RefusedRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
     return int(length)
 
 
@@ -85,7 +77,7 @@ def presented(headers: Message) -> list[str]:
 
 
 def _fetched_from(headers: Message, allowed: tuple[str, ...]) -> bool:
-    """Tell whether newer browsers say that a request comes from an allowed place; older ones say nothing."""
+    """Return whether Sec-Fetch-Site names an allowed origin; older browsers do not send it."""
     return all(value in allowed for value in headers.get_all("Sec-Fetch-Site", [""]))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpcape.core.errors import DpcapeError, LedgerRefused
 from dpcape.steward import pages
 from dpcape.steward import request_checks as checks
-from dpcape.steward.forms import Fields, read_fields, read_files
+from dpcape.steward.forms import read_fields, read_files
 from dpcape.steward.request_checks import FILES, FORM, RefusedRequest
 from dpcape.steward.routes import Answer, no_such_page
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcape.steward.server import StewardServer
 
 HEADERS = {
-    # Nothing runs, nothing is loaded but the style and the icon, nothing may frame the page.
+    # No scripts; only the stylesheet and the icon are loaded; no page may frame this one.
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
@@ -42,7 +42,7 @@ class StewardRequest(BaseHTTPRequestHandler):
     """Answers one request and closes the connection (HTTP/1.0), so that no request hides behind another."""
 
     server: StewardServer
-    # Seconds a read may take; the server bounds the whole.
+    # Seconds for one read; the server limits the time of a whole request.
     timeout = 20
     _unread = False
 
@@ -76,12 +76,13 @@ class StewardRequest(BaseHTTPRequestHandler):
             return self._enter(read_fields(self._body(FORM)).text("code"))
         path = self._inside(self.path)
         self._require_session()
-        fields, files = self._form(FILES if path == "add" else FORM)
+        if path == "add":
+            fields, files = read_files(self._body(FILES), self.headers["Content-Type"])
+        else:
+            fields, files = read_fields(self._body(FORM)), {}
         if not self.server.door.stamped(self.path, fields.text("stamp")):
-            raise RefusedRequest(
-                HTTPStatus.FORBIDDEN,
-                "The form was refused because it is not of this session. Nothing was done. Reload the page.",
-            )
+            why = "The form was refused because it is not of this session. Nothing was done. Reload the page."
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, why)
         with self.server.desk.lock:
             return self.server.desk.act(path, fields, files)
 
@@ -89,19 +90,17 @@ class StewardRequest(BaseHTTPRequestHandler):
         session = self.server.door.enter(code)
         if session is None:
             self.server.tell("A wrong code was entered on the page.")
-            sentence = (
-                "Sign-in failed because the code is wrong or already used. Copy the current code from the terminal."
-            )
-            return Answer(pages.sign_in(sentence), HTTPStatus.FORBIDDEN)
+            why = "Sign-in failed because the code is wrong or already used. Copy the current code from the terminal."
+            return Answer(pages.sign_in(why), HTTPStatus.FORBIDDEN)
         self.server.tell(f"Signed in. The code for the next sign-in is {self.server.door.code}")
-        place = f"/{self.server.door.place}/"
-        cookie = f"{checks.COOKIE}={session}; Path={place}; HttpOnly; SameSite=Strict"
-        self._send(HTTPStatus.SEE_OTHER, b"", _HTML, {"Location": place, "Set-Cookie": cookie})
+        root = f"/{self.server.door.prefix}/"
+        cookie = f"{checks.COOKIE}={session}; Path={root}; HttpOnly; SameSite=Strict"
+        self._send(HTTPStatus.SEE_OTHER, b"", _HTML, {"Location": root, "Set-Cookie": cookie})
         return None
 
     def _inside(self, path: str) -> str:
         """Return the part of an address that needs a session."""
-        root = f"/{self.server.door.place}/"
+        root = f"/{self.server.door.prefix}/"
         if not path.startswith(root):
             raise no_such_page()
         return path.removeprefix(root)
@@ -109,10 +108,6 @@ class StewardRequest(BaseHTTPRequestHandler):
     def _require_session(self) -> None:
         if not self.server.door.admits(checks.presented(self.headers)):
             raise RefusedRequest(HTTPStatus.UNAUTHORIZED, "There is no session, or it has ended. Sign in first.")
-
-    def _form(self, kind: str) -> tuple[Fields, dict[str, bytes]]:
-        body = self._body(kind)
-        return read_files(body, self.headers["Content-Type"]) if kind == FILES else (read_fields(body), {})
 
     def _body(self, kind: str) -> bytes:
         length = checks.body_length(self.headers, kind)
@@ -132,7 +127,7 @@ class StewardRequest(BaseHTTPRequestHandler):
             page = self.server.desk.pages.refused(str(error), ledger_refuses=isinstance(error, LedgerRefused))
             answer = Answer(page, pages.status_of(error))
         except (ConnectionError, TimeoutError):
-            # The browser went away.
+            # The browser closed the connection.
             raise
         except Exception as error:
             self.server.tell(f"The page failed at {self.command}: {type(error).__name__}: {error}")
@@ -143,7 +138,7 @@ class StewardRequest(BaseHTTPRequestHandler):
             self._send(answer.status, answer.body.encode("utf-8"), _HTML, more)
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
-        # What cannot be read counts as HTTP/0.9, whose answers have no headers; ours always have them.
+        # A malformed request counts as HTTP/0.9, whose responses have no headers; always send headers.
         self.request_version = "HTTP/1.0"
         self.send_response(status)
         headers = {**HEADERS, "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
@@ -153,15 +148,12 @@ class StewardRequest(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
         if self._unread:
-            self._drain()
-
-    def _drain(self) -> None:
-        """Read a little of what was refused, or the client would see a broken connection instead of the answer."""
-        self.connection.settimeout(0.2)
-        left = _MOST_DRAINED
-        with contextlib.suppress(OSError):
-            while left > 0 and (chunk := self.rfile.read1(2**16)):
-                left -= len(chunk)
+            # Read part of the refused body; otherwise the client sees a reset connection instead of the response.
+            self.connection.settimeout(0.2)
+            n_left = _MOST_DRAINED
+            with contextlib.suppress(OSError):
+                while n_left > 0 and (chunk := self.rfile.read1(2**16)):
+                    n_left -= len(chunk)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not HTTP, or a method that is not used here."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcape.analyses.description import stated_of
-from dpcape.core.privacy.terms import Terms
 from dpcape.core.privacy.unit import Unit
 from dpcape.core.privacy.unused_epsilon import unused_epsilons, unused_text
-from dpcape.core.protocols.protocol import Protocol
 from dpcape.core.secure_sum.identity import fingerprint_of
 from dpcape.guarantee.card import Card, Spent, card_of, card_text
 from dpcape.guarantee.guarantee import Guarantee
@@ -83,9 +81,10 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
     state = folder.state()
     ceiling = state.ceilings[data]
     charge = folder.real_charge(study, data)
-    # On an engine the figures rest on how well it is kept from the records here; others say so when they take part.
+    # On an engine the guarantee depends on its separation from the records; other sites state theirs when they join.
     separation = {} if study.federation is None else {folder.name: mode_here(folder.path).name}
     after, refusal = counted(ceiling, state.charges_of(data), charge)
+    unused = unused_epsilons(planned.terms, study.protocol())
     return Review(
         study=study,
         data=data,
@@ -101,13 +100,8 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         unit=ceiling.unit,
         refusal=refusal,
         own_size=own_size,
-        unused=_unused(planned.terms, study.protocol()),
+        unused=unused_text(planned.terms, unused) if unused.spent else "",
     )
-
-
-def _unused(terms: Terms, protocol: Protocol) -> str:
-    found = unused_epsilons(terms, protocol)
-    return unused_text(terms, found) if found.spent else ""
 
 
 def review_card(seen: Review) -> Card:
@@ -146,7 +140,7 @@ def review_head(folder: SiteFolder, seen: Review) -> str:
 
 
 def dealer_lines(folder: SiteFolder, study: Study) -> list[str]:
-    """Say who deals noise in a study, what it is trusted with, and how it is known here; nothing without a dealer."""
+    """Return who deals noise in a study, what it is trusted with, and its fingerprint; empty without a dealer."""
     if not study.dealer:
         return []
     key = folder.pinned().get(study.dealer)
@@ -183,11 +177,11 @@ def _basis(seen: Review) -> str:
         if declared:
             return f"the numbers some sites declared and {example} at each of the others, as an example{unread}"
         return f"{example} per site, as an example{unread}"
-    here = f"the {seen.own_size} {unit}s of this data set"
+    own = f"the {seen.own_size} {unit}s of this data set"
     others = len(members) - 1
     if not others:
-        return here
+        return own
     known = sum(1 for name in declared if seen.sizes.get(name) == members[name].records)
     if known >= others:
-        return f"{here} and the numbers that the other sites declared"
-    return f"{here}, and {example} at each site that declared no number, as an example"
+        return f"{own} and the numbers that the other sites declared"
+    return f"{own}, and {example} at each site that declared no number, as an example"

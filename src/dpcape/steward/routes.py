@@ -34,7 +34,7 @@ class Routes:
 
     def __init__(self, folder: SiteFolder, door: SignIn, tell: Callable[[str], None]) -> None:
         self.lock = threading.Lock()
-        self.pages = Pages(folder, place=door.place, stamp=door.stamp)
+        self.pages = Pages(folder, prefix=door.prefix, stamp=door.stamp)
         self._folder, self._door, self._tell = folder, door, tell
 
     def show(self, path: str, query: Fields) -> Answer:
@@ -78,7 +78,7 @@ class Routes:
         return self._go(next_path)
 
     def _go(self, path: str) -> Answer:
-        return Answer(status=HTTPStatus.SEE_OTHER, location=f"/{self._door.place}/{path}")
+        return Answer(status=HTTPStatus.SEE_OTHER, location=f"/{self._door.prefix}/{path}")
 
     def _notice(self) -> str:
         """Return what was just done, once."""

@@ -19,7 +19,7 @@ from dpcape.steward.request_handler import StewardRequest
 from dpcape.steward.routes import Routes
 from dpcape.steward.sign_in import SignIn
 
-# The address is not a parameter: the page is for the computer it runs on.
+# Not a parameter: the page is served only on this computer.
 LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 64
 LONGEST_ARRIVAL = 60.0
@@ -68,20 +68,15 @@ class StewardServer(ThreadingHTTPServer):
         self._stopped = threading.Event()
         self._arriving: dict[socket.socket, float] = {}
         self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        subject, remedy = "The page's port", "Leave out --port to use any."
         if port and port == folder.engine_port():
-            raise InvalidParameter(
-                "The page's port",
-                "not be the federation's, which the site's engine may connect to",
-                port,
-                "Leave out --port to use any.",
-            )
+            must = "not be the federation's, which the site's engine may connect to"
+            raise InvalidParameter(subject, must, port, remedy)
         self._folder = folder.path
         try:
             super().__init__((LOOPBACK, port), StewardRequest)
         except OSError as error:
-            raise InvalidParameter(
-                "The page's port", "be free", f"{port} ({type(error).__name__})", "Leave out --port to use any."
-            ) from error
+            raise InvalidParameter(subject, "be free", f"{port} ({type(error).__name__})", remedy) from error
         if self.port == folder.engine_port():
             self.server_close()
             raise Failed("The system offered the federation's port for the page", remedy="Start it again.")
@@ -109,7 +104,7 @@ class StewardServer(ThreadingHTTPServer):
                 self.handle_request()
                 self._drop_late()
         finally:
-            # A decision that is being written is finished first.
+            # Wait until a decision that is being written is complete.
             with self.desk.lock:
                 forget_page(self._folder, self.port)
                 self.server_close()

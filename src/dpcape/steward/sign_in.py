@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-# Without the letters and digits that are taken for each other.
+# Letters and digits that are not easily confused.
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _GROUPS, _GROUP = 6, 4
 LONGEST_SESSION = 8 * 3600.0
@@ -25,7 +25,7 @@ class SignIn:
 
     Attributes
     ----------
-    place : str
+    prefix : str
         First part of every address that needs a session. The cookie is sent only below it: cookies do not distinguish
         ports, so otherwise another server on this computer could receive the cookie.
 
@@ -39,7 +39,7 @@ class SignIn:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.place = secrets.token_urlsafe(18)
+        self.prefix = secrets.token_urlsafe(18)
         self._clock = clock
         self._lock = threading.Lock()
         self._code = _new_code()
@@ -55,9 +55,9 @@ class SignIn:
 
     def enter(self, typed: str) -> str | None:
         """Exchange the code for a session; return the session's secret, or None if the code is wrong."""
-        given = "".join(letter for letter in typed.lower() if letter.isalnum())
+        letters = "".join(letter for letter in typed.lower() if letter.isalnum())
         with self._lock:
-            if not _same(given, self._code):
+            if not _same(letters, self._code):
                 return None
             self._code = _new_code()
             self._session, self._key = secrets.token_urlsafe(32), secrets.token_bytes(32)
@@ -66,7 +66,7 @@ class SignIn:
             return self._session
 
     def admits(self, presented: Iterable[str]) -> bool:
-        """Tell whether one of the presented secrets is the session's; if so, count it as activity."""
+        """Return whether one of the presented secrets is the session's; if so, record activity."""
         with self._lock:
             now = self._clock()
             if now - self._entered > LONGEST_SESSION:
@@ -85,9 +85,9 @@ class SignIn:
         """Return what a form of this session must carry to be sent to ``action``, and to nothing else."""
         return hmac.new(self._key, action.encode("utf-8"), hashlib.sha256).hexdigest()
 
-    def stamped(self, action: str, given: str) -> bool:
-        """Tell whether a form was made here, in this session, for this action."""
-        return bool(self._key) and _same(given, self.stamp(action))
+    def stamped(self, action: str, carried: str) -> bool:
+        """Return whether a form was created in this session for this action."""
+        return bool(self._key) and _same(carried, self.stamp(action))
 
     def idle(self) -> float:
         """Return the seconds since the steward's last request; requests of others do not count."""
@@ -99,6 +99,6 @@ def _new_code() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(_GROUPS * _GROUP))
 
 
-def _same(given: str, expected: str) -> bool:
+def _same(presented: str, expected: str) -> bool:
     """Compare in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode("utf-8"))
+    return hmac.compare_digest(presented.encode("utf-8", "surrogateescape"), expected.encode("utf-8"))

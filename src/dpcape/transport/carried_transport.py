@@ -1,4 +1,4 @@
-"""The coordinator's line to the sites of one FLARE job, as a Transport.
+"""The coordinator's connection to the sites of one FLARE job, as a Transport.
 
 A push message per site and round, each carried by a thread; while some are pending, they are pinged. A site whose
 process is gone is known within seconds; a site that is only slow is awaited until the deadline.
@@ -27,7 +27,7 @@ from dpcape.transport.transport import Transport
 class Call:
     """What the frames of one job have in common: job, study, the coordinator's key, and the sites' public keys.
 
-    ``allowance`` names one that an earlier job opened and that this job goes on with.
+    ``allowance`` names one that an earlier job opened and that this job continues.
     """
 
     job: str
@@ -58,11 +58,11 @@ class CarriedTransport(Transport):
     call : Call
         Job, study digest and the coordinator's identity.
     status : DeliveryStatus
-        Told about everything that happens.
+        Receives every change of a site's state.
     timing : Timing
         The tested preset.
     is_cancelled : callable
-        Tells whether the run was cancelled; looked at several times a second.
+        Returns whether the run was cancelled; called several times a second.
     dealer : str or None
         Name of the noise dealer, a participant besides the sites.
     """
@@ -134,15 +134,15 @@ class CarriedTransport(Transport):
         }
 
     def _leave_out(self, heard: Mapping[str, float], minimum: int | None) -> None:
-        """Go on without sites that were silent for too long, or end the study if too few are left."""
+        """Drop sites that were silent for too long; end the study if too few remain."""
         silent = sorted(site for site, since in heard.items() if time.monotonic() - since > self._timing.start)
         if not silent:
             return
         for site in silent:
             self._status.site(site, "lost", "was never ready")
-        left = tuple(site for site in self._sites if site not in silent)
+        remaining = tuple(site for site in self._sites if site not in silent)
         needed = len(self._sites) if minimum is None else minimum
-        if len(left) < needed or self._dealer in silent:
+        if len(remaining) < needed or self._dealer in silent:
             others = " and the noise dealer" if self._dealer else ""
             raise SiteLost(
                 "The study did not start",
@@ -150,7 +150,7 @@ class CarriedTransport(Transport):
                 "take part",
                 "Start them with 'dpcape site serve', or leave them out of the study. Nothing was charged.",
             )
-        self._sites = left
+        self._sites = remaining
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
@@ -214,11 +214,10 @@ class CarriedTransport(Transport):
         if watch.is_ping_due():
             sites = tuple(sorted(pending))
             self._send(sites, "ping", dict.fromkeys(sites, b""), self._timing.ping_timeout, watch.pongs)
-        answers: dict[str, Arrival] = {}
+        answers = []
         while not watch.pongs.empty():
-            site, arrival = watch.pongs.get()
-            answers[site] = arrival
-        return answers
+            answers.append(watch.pongs.get())
+        return dict(answers)
 
     def _send(
         self,
@@ -232,15 +231,8 @@ class CarriedTransport(Transport):
 
         def carry(site: str) -> None:
             call, session = self._call, self._sessions.get(site, "")
-            ask = Ask(
-                kind=kind,
-                job=call.job,
-                study=call.study,
-                site=site,
-                number=number,
-                session=session,
-                allowance=call.allowance,
-            )
+            job, study, allowance = call.job, call.study, call.allowance
+            ask = Ask(kind=kind, job=job, study=study, site=site, number=number, session=session, allowance=allowance)
             data = signed(ask, call.identity, bodies[site])
             arrivals.put((site, self._checked(site, data, self._carrier.carry(site, kind, data, timeout))))
 
@@ -262,14 +254,14 @@ class CarriedTransport(Transport):
     def _accept(self, site: str, reply: Reply) -> Reply:
         """Raise a site's refusal under its name."""
         if reply.state == "refused":
-            # A site may write anything.
+            # The text comes from the site and may contain anything.
             text = one_line(reply.text)
             self._status.site(site, "refused", text)
             raise error_named(reply.error)(text).at(site)
         return reply
 
     def _lose(self, site: str, why: str, *, for_good: bool) -> None:
-        # A site restarted in mid-job does not rejoin the job (it takes part in the next one).
+        # A site that restarts during a job does not rejoin it; it takes part in the next job.
         if for_good:
             self._lost.add(site)
         self._status.site(site, "lost" if for_good else "late", why)

@@ -1,4 +1,4 @@
-"""What the line needs from an engine: bytes to one site and back, or a code that says what happened."""
+"""What the transport needs from an engine: bytes to one site and back, or a code that says what happened."""
 
 from __future__ import annotations
 

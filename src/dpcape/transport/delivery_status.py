@@ -22,7 +22,7 @@ class SiteState(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct):
-    """The whole study at one instant, as it is sent to the one who asked for the run."""
+    """State of the study at one time, as sent to the submitter of the run."""
 
     phase: str
     round: int
@@ -47,8 +47,7 @@ class DeliveryStatus:
     def __init__(self, sites: tuple[str, ...], log: Path | None = None) -> None:
         self._lock = threading.Lock()
         self._phase, self._round, self._release, self._n_releases = "starting", 0, 0, 0
-        now = time.time()
-        self._sites = {site: SiteState(since=now) for site in sites}
+        self._sites = {site: SiteState(since=time.time()) for site in sites}
         self._events: list[dict[str, Any]] = []
         self._seconds: list[float] = []
         self._log = log
@@ -79,7 +78,7 @@ class DeliveryStatus:
         if not ordered:
             return {"rounds": 0}
         at = {"median_ms": 0.5, "p95_ms": 0.95}
-        points = {name: round(1000 * ordered[int(part * (len(ordered) - 1))], 2) for name, part in at.items()}
+        points = {name: round(1000 * ordered[int(share * (len(ordered) - 1))], 2) for name, share in at.items()}
         return {"rounds": len(ordered), **points}
 
     def site(self, name: str, state: str, note: str = "", *, event: bool = True) -> None:

@@ -33,7 +33,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Header of a request: ``number`` is its round, from 1; 0 for what is not a round.
 
     ``session`` is what the site drew when it opened the study: a recorded request is worthless after a restart.
-    ``allowance`` names one that goes on after it stopped; a site opens the study then under that allowance's charge.
+    ``allowance`` names one that is resumed; a site then opens the study under that allowance's charge.
     """
 
     version: int = FRAME_VERSION
@@ -105,11 +105,8 @@ def genuine_ask(head: bytes, coordinator: bytes) -> Ask:
     """
     header, signature = head[:-SIGNATURE_BYTES], head[-SIGNATURE_BYTES:]
     if not verify(coordinator, bytes(signature), digest(_ASK, bytes(header))):
-        raise ProtocolError(
-            "The request was refused",
-            "its signature is not the pinned coordinator's",
-            "Compare fingerprints with the coordinator.",
-        )
+        why = "its signature is not the pinned coordinator's"
+        raise ProtocolError("The request was refused", why, "Compare fingerprints with the coordinator.")
     ask = _decoded(header, _asks)
     if not 0 <= ask.length <= MAX_FRAME_BYTES or (ask.kind != "round" and ask.length):
         raise InvalidMessage(f"A {ask.kind} request", "have a body of an allowed length", f"{ask.length} bytes")
@@ -173,11 +170,9 @@ def _decoded(header: bytes, decoder: msgspec.msgpack.Decoder[_Frame]) -> _Frame:
     try:
         frame = decoder.decode(header)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise ProtocolError(
-            "The frame could not be read", remedy="Install the same dpcape version everywhere."
-        ) from error
+        remedy = "Install the same dpcape version everywhere."
+        raise ProtocolError("The frame could not be read", remedy=remedy) from error
     if frame.version != FRAME_VERSION:
-        raise InvalidMessage(
-            "A frame", f"be of version {FRAME_VERSION}", frame.version, "Install the same dpcape everywhere."
-        )
+        remedy = "Install the same dpcape everywhere."
+        raise InvalidMessage("A frame", f"be of version {FRAME_VERSION}", frame.version, remedy)
     return frame

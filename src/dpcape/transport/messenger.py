@@ -1,4 +1,4 @@
-"""The coordinator's line to the sites: messages out, checked replies back."""
+"""Sends the coordinator's messages to the sites and checks their replies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from dpcape.transport.transport import Transport
 
 
 class SiteMessenger:
-    """The coordinator's line to the sites for one allowance."""
+    """Sends the messages of one allowance to the sites."""
 
     def __init__(
-        self,
-        transport: Transport,
-        allowance: str,
-        identities: Mapping[str, bytes],
-        deadline: float | None,
+        self, transport: Transport, allowance: str, identities: Mapping[str, bytes], deadline: float | None
     ) -> None:
         self._transport, self._allowance, self._deadline = transport, allowance, deadline
         self.identities: Mapping[str, bytes] = identities
@@ -26,7 +22,7 @@ class SiteMessenger:
 
     @property
     def dealer(self) -> str | None:
-        """Name of the noise dealer on this line, if there is one."""
+        """Name of the noise dealer behind this transport, if there is one."""
         return self._transport.dealer
 
     def ask(self, messages: Mapping[str, ToSite]) -> tuple[dict[str, FromSite], tuple[str, ...]]:
@@ -46,7 +42,6 @@ class SiteMessenger:
         if isinstance(reply, Refused):
             raise error_named(reply.error)(one_line(reply.text)).at(site)
         if allowance != self._allowance:
-            raise ProtocolError(
-                f"The reply of {site} was refused", "it is for a different allowance", "Start a new run."
-            )
+            what = f"The reply of {site} was refused"
+            raise ProtocolError(what, "it is for a different allowance", "Start a new run.")
         return reply

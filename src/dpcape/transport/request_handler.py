@@ -1,4 +1,4 @@
-"""What answers the requests of one job at a site: one at a time, in order, from the coordinator alone.
+"""Handler of the requests of one job at a site: one at a time, in order, only from the coordinator.
 
 Engines call handlers concurrently. One lock and a rising round number make sure that a site works on one request, that
 an old request is never served after a newer one, and that a repeated one is not served twice.
@@ -13,24 +13,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from dpcape.core._version import __version__
 from dpcape.core.errors import DpcapeError, LedgerRefused, ProtocolError
 from dpcape.core.messages import VERSION
 from dpcape.core.plain_text import one_line
 from dpcape.core.secure_sum.identity import Identity
-from dpcape.transport.frames import (
-    Ask,
-    Reply,
-    decode_ask,
-    request_digest,
-    signed_reply,
-    split,
-    unsigned_reply,
-)
+from dpcape.transport.frames import Ask, Reply, decode_ask, request_digest, signed_reply, split, unsigned_reply
 
 _log = logging.getLogger(__name__)
 
-# Errors whose text is made to leave a site. Others may speak of a file at the site: they are reported by kind alone.
+# Errors whose text may leave a site. Others may name a file at the site, so only their class is reported.
 _SPEAKABLE = (LedgerRefused, ProtocolError)
 
 
@@ -94,7 +88,7 @@ class RequestHandler:
             head, _ = split(data)
             ask, body = decode_ask(data, self._post.coordinator)
         except Exception as error:
-            # Not signed: a captured engine could otherwise make refusals that end a study for everybody.
+            # Unsigned: otherwise a compromised engine could obtain signed refusals that end the study for everyone.
             return unsigned_reply(refusal_of(error))
         early = self.before_body(ask)
         return self.sealed(head, ask, *(self.answer(ask, body) if early is None else (early, b"")))
@@ -138,32 +132,23 @@ class RequestHandler:
         return sealed(self._post.identity, head, ask, reply, body)
 
     def _check_address(self, ask: Ask) -> None:
+        why = ""
         if (ask.job, ask.site) != (self._post.job, self._post.site):
-            raise ProtocolError(
-                "The request was refused", "it is addressed to a different job or site", "Start a new run."
-            )
-        if ask.study != self._post.study:
-            raise ProtocolError(
-                "The request was refused", "its study is not the one this job was opened for", "Start a new run."
-            )
+            why = "it is addressed to a different job or site"
+        elif ask.study != self._post.study:
+            why = "its study is not the one this job was opened for"
+        if why:
+            raise ProtocolError("The request was refused", why, "Start a new run.")
 
 
 def sealed(identity: Identity, head: bytes, ask: Ask, reply: Reply, body: bytes = b"") -> bytes:
     """Return the frame of a reply to the request with this header, signed with a site's identity."""
-    bound = Reply(
-        state=reply.state,
-        number=reply.number,
-        job=ask.job,
-        request=request_digest(head),
-        error=reply.error,
-        text=reply.text,
-        about=reply.about,
-    )
+    bound: Reply = msgspec.structs.replace(reply, job=ask.job, request=request_digest(head))
     return signed_reply(bound, identity, body)
 
 
 def about_here() -> dict[str, str | float]:
-    """Tell what both ends compare before a study begins: versions and the clock."""
+    """Return what both ends compare before a study begins: versions and the clock."""
     return {"dpcape": __version__, "messages": float(VERSION), "clock": time.time()}
 
 

@@ -18,7 +18,7 @@ class Timing:
     ping_timeout: float = 5.0
     # Long computations may hold a site's interpreter; a machine that is gone stays silent for longer.
     silent_pings: int = 25
-    # Past a finished job FLARE waits this long for sites that died (its default is 900).
+    # Seconds that FLARE waits, after a job has finished, for sites that died (its default is 900).
     outcome_wait: int = 5
 
 

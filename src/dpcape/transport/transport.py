@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 
 class Transport(ABC):
-    """Sites behind one line. Messages and replies are opaque bytes."""
+    """Sites that can be asked. Messages and replies are opaque bytes."""
 
     @property
     @abstractmethod
     def sites(self) -> tuple[str, ...]:
-        """Names of the sites on this line, sorted."""
+        """Names of the sites, sorted."""
 
     @property
     def dealer(self) -> str | None:
-        """Name of the noise dealer, if one is on this line."""
+        """Name of the noise dealer, if there is one."""
         return None
 
     @abstractmethod
@@ -30,7 +30,7 @@ class Transport(ABC):
 
 
 class Passing(Transport):
-    """A line that passes everything on to another; subclasses listen, count or lose."""
+    """A transport that passes everything on to another; subclasses listen, count or lose."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

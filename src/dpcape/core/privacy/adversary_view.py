@@ -50,11 +50,12 @@ class AdversaryView:
             exposed, shift = np.zeros(self.shift.shape[1], dtype=bool), self.shift
         if size.size == 0:
             return np.where(exposed, np.inf, 0.0)
-        left, values, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
-        kept = values > _RANK_TOLERANCE * values[0]
-        left, values = left[:, kept], values[kept]
+        directions, singular, _ = np.linalg.svd(spread / size[:, None], full_matrices=False)
+        is_nonzero = singular > _RANK_TOLERANCE * singular[0]
+        directions, singular = directions[:, is_nonzero], singular[is_nonzero]
         scaled = shift / size[:, None]
-        inside = left.T @ scaled
-        outside = np.linalg.norm(scaled - left @ inside, axis=0)
+        # Parts of the shift inside and outside of the space that the noise spans.
+        inside = directions.T @ scaled
+        outside = np.linalg.norm(scaled - directions @ inside, axis=0)
         exposed |= outside > _RANK_TOLERANCE * np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
-        return np.where(exposed, np.inf, np.linalg.norm(inside / values[:, None], axis=0))
+        return np.where(exposed, np.inf, np.linalg.norm(inside / singular[:, None], axis=0))

@@ -120,7 +120,7 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """
         mine, others = (msgspec.structs.astuple(plan)[1:] for plan in (self, other))
         return (self.step, self.word_bytes) == (other.step, other.word_bytes) and all(
-            _are_close(left, right) for left, right in zip(mine, others, strict=True)
+            _are_close(own, their) for own, their in zip(mine, others, strict=True)
         )
 
     def sum_scale(self, survivors: Sequence[str]) -> float:
@@ -128,11 +128,11 @@ class ReleaseNoise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return math.hypot(*(self.own_scales[site] for site in survivors))
 
 
-def _are_close(left: float | dict[str, float], right: float | dict[str, float]) -> bool:
-    if isinstance(left, dict) and isinstance(right, dict):
+def _are_close(own: float | dict[str, float], their: float | dict[str, float]) -> bool:
+    if isinstance(own, dict) and isinstance(their, dict):
         # Fast path: the values are nearly always bitwise equal.
-        return left == right or (left.keys() == right.keys() and all(_are_close(left[key], right[key]) for key in left))
-    return math.isclose(left, right, rel_tol=1e-9)  # type: ignore[arg-type]  # both are floats here
+        return own == their or (own.keys() == their.keys() and all(_are_close(own[key], their[key]) for key in own))
+    return math.isclose(own, their, rel_tol=1e-9)  # type: ignore[arg-type]  # both are floats here
 
 
 def target_mus(terms: Terms) -> dict[str, float]:
@@ -178,11 +178,8 @@ def calibrate(scheme: Scheme, sensitivities: FloatArray, mus: FloatArray) -> tup
     own, shared = scheme.unit_scales(demands)
     exposures = worst_exposures(scheme, own, shared)
     if not np.isfinite(exposures).all():
-        raise ViewUnprotected(
-            "Calibration failed",
-            "the adversary could remove all noise covering some site",
-            "Lower n_colluding, raise minimum_sites, or use SecureSum.",
-        )
+        why = "the adversary could remove all noise covering some site"
+        raise ViewUnprotected("Calibration failed", why, "Lower n_colluding, raise minimum_sites, or use SecureSum.")
     # The tiny factor keeps rounding on the private side.
     factor = float(np.max(exposures * demands)) * (1 + 1e-12)
     return own * factor, shared * factor, sensitivities * exposures / factor
@@ -204,31 +201,28 @@ class NoisePlans:
 
     def __init__(self, terms: Terms, scheme: Scheme) -> None:
         self._terms, self._scheme = terms, scheme
-        self._common = (type(scheme), *_everything(terms, scheme))
+        # Everything of terms and protocol that the noise of a release depends on.
+        numbers = (terms.epsilons, terms.n_records, terms.weights)
+        own = tuple(sorted((name, repr(value)) for name, value in getattr(scheme, "__dict__", {}).items()))
+        fixed = (type(scheme), own, terms.settings, terms.delta, len(terms.shares))
+        self._common = (*fixed, *(frozenset(entry.items()) for entry in numbers))
 
     def plan(self, release: int, statistic: Released) -> ReleaseNoise:
         """Return what :func:`plan_release` returns."""
         _check_diameter(statistic)
         key = (self._common, self._terms.shares[release], *_extent(statistic, self._terms))
-        found = _KNOWN.get(key)
-        if found is None:
-            found = plan_release(self._terms, release, statistic, self._scheme)
+        noise = _KNOWN.get(key)
+        if noise is None:
+            noise = plan_release(self._terms, release, statistic, self._scheme)
             if len(_KNOWN) >= _MOST_KNOWN:
                 _KNOWN.clear()
-            _KNOWN[key] = found
-        return found
+            _KNOWN[key] = noise
+        return noise
 
 
 # Plans by all numbers they follow from; nothing in them depends on records.
 _KNOWN: dict[tuple[object, ...], ReleaseNoise] = {}
 _MOST_KNOWN = 1024
-
-
-def _everything(terms: Terms, scheme: Scheme) -> tuple[object, ...]:
-    """Return everything of terms and protocol that the noise of a release depends on."""
-    numbers = (terms.epsilons, terms.n_records, terms.weights)
-    own = tuple(sorted((name, repr(value)) for name, value in getattr(scheme, "__dict__", {}).items()))
-    return (own, terms.settings, terms.delta, len(terms.shares), *(frozenset(entry.items()) for entry in numbers))
 
 
 def _extent(statistic: Released, terms: Terms) -> tuple[object, ...]:
@@ -269,12 +263,9 @@ def plan_release(terms: Terms, release: int, statistic: Released, scheme: Scheme
     n_draws = (2 if shared.any() else 1) * len(sites) * statistic.released_size
     tail = delta_tail(n_draws=n_draws, epsilon=max(terms.epsilons.values()))
     if tail > tail_reserve(terms.delta) / len(terms.shares):
-        raise InvalidParameter(
-            "epsilon and delta",
-            "leave room for the cut-off of integer noise",
-            f"epsilon {max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s)",
-            "Ask for a smaller epsilon or a larger delta.",
-        )
+        must = "leave room for the cut-off of integer noise"
+        got = f"epsilon {max(terms.epsilons.values()):g} and delta {terms.delta:g} over {len(terms.shares)} release(s)"
+        raise InvalidParameter("epsilon and delta", must, got, "Ask for a smaller epsilon or a larger delta.")
     return ReleaseNoise(
         step=step,
         output_sensitivities=dict(zip(sites, sensitivities.tolist(), strict=True)),

@@ -37,8 +37,8 @@ def epsilons_by_colluders(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseN
     n_sites, agreed = len(terms.sites), terms.settings.n_colluding
     least = scheme.n_honest(n_sites) + agreed
     honest = [max(1, least - colluding) if colluding <= agreed else 0 for colluding in range(n_sites)]
-    found = {count: _worst_epsilon(terms, scheme, plans, count) for count in set(honest)}
-    return tuple(found[count] for count in honest)
+    epsilons = {count: _worst_epsilon(terms, scheme, plans, count) for count in set(honest)}
+    return tuple(epsilons[count] for count in honest)
 
 
 def _worst_epsilon(terms: Terms, scheme: Scheme, plans: Sequence[ReleaseNoise], n_honest: int) -> float:

@@ -61,7 +61,7 @@ def delta_of(epsilon: float, mu: float) -> float:
     return max(0.0, float(ndtr(-x)) - density * _mills_ratio(x + mu))
 
 
-# Sites of the same size and budget have the same mu, and every guarantee asks for each of them.
+# Cached, because sites of the same size and budget have the same mu.
 @lru_cache(maxsize=1024)
 def epsilon_of(delta: float, mu: float) -> float:
     """Return the smallest epsilon for which a ``mu``-GDP view is (epsilon, delta)-private; never less than it is.
@@ -90,7 +90,7 @@ def epsilon_of(delta: float, mu: float) -> float:
     return root * (1 + _SAFETY)
 
 
-# Every round of a study asks for the same few values, at every site.
+# Cached, because every round at every site asks for the same few values.
 @lru_cache(maxsize=1024)
 def mu_of(epsilon: float, delta: float) -> float:
     """Return the largest mu that is (epsilon, delta)-private; never more than it is.
@@ -148,7 +148,7 @@ def _most_delta(epsilon: float, mu: float) -> float:
     delta = delta_of(epsilon, mu)
     if epsilon < _SMALL_EPSILON:
         return delta * (1 + _SMALL_ERROR)
-    # Near one, delta has no more digits than this.
+    # Close to 1, delta is accurate to 1e-15 only.
     return delta if delta < 0.5 else delta + 1e-15
 
 

@@ -42,7 +42,10 @@ def most_hits(false_alarms: float, *, epsilon: float, delta: float, mu: float = 
     if not 0 <= false_alarms <= 1:
         raise InvalidParameter("false_alarms", "be between 0 and 1", repr(false_alarms), "Pass a rate.")
     _check(epsilon, delta)
-    by_pair = min(_upper_line(false_alarms, epsilon, delta), _lower_line(false_alarms, epsilon, delta), 1.0)
+    # e^epsilon overflows where the bound is void anyway.
+    by_pair = 1.0 if epsilon > 700 else min(math.exp(epsilon) * false_alarms + delta, 1.0)
+    # The same with the roles of record and replacement exchanged.
+    by_pair = min(by_pair, 1.0 - math.exp(-epsilon) * (1.0 - delta - false_alarms))
     if not (0 < mu < math.inf) or false_alarms in (0.0, 1.0):
         return by_pair
     quantile = float(ndtri(false_alarms))
@@ -79,19 +82,5 @@ def most_right(*, epsilon: float, delta: float, mu: float = math.inf) -> float:
 def _check(epsilon: float, delta: float) -> None:
     """Refuse figures that are not a guarantee: their bounds would mean nothing."""
     if not epsilon >= 0 or not 0 <= delta <= 1:
-        raise InvalidParameter(
-            "epsilon",
-            "be at least 0 and delta between 0 and 1",
-            f"{epsilon!r} and {delta!r}",
-            "Take them from a guarantee.",
-        )
-
-
-def _upper_line(false_alarms: float, epsilon: float, delta: float) -> float:
-    # e^epsilon overflows where the bound is void anyway.
-    return 1.0 if epsilon > 700 else math.exp(epsilon) * false_alarms + delta
-
-
-def _lower_line(false_alarms: float, epsilon: float, delta: float) -> float:
-    """Return the bound with the roles of record and replacement exchanged."""
-    return 1.0 - math.exp(-epsilon) * (1.0 - delta - false_alarms)
+        must = "be at least 0 and delta between 0 and 1"
+        raise InvalidParameter("epsilon", must, f"{epsilon!r} and {delta!r}", "Take them from a guarantee.")

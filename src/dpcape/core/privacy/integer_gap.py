@@ -65,9 +65,8 @@ def delta_tail(*, n_draws: int, epsilon: float, tail_exponent: float = TAIL_EXPO
         As given to `epsilon_gap`.
     """
     if n_draws < 0 or not epsilon >= 0.0:
-        raise InvalidParameter(
-            "n_draws and epsilon", "not be negative", f"{n_draws!r} and {epsilon!r}", "Take them from the study."
-        )
+        got = f"{n_draws!r} and {epsilon!r}"
+        raise InvalidParameter("n_draws and epsilon", "not be negative", got, "Take them from the study.")
     # Event probabilities are moved to the neighbour's side, which multiplies them by exp(epsilon).
     cut = math.log(max(n_draws, 1)) + math.log(2.0) - CUTOFF**2 / 2.0
     exponents = (epsilon - tail_exponent, cut, epsilon + cut)
@@ -90,12 +89,8 @@ def ideal_delta(delta: float, *, epsilon: float, gap: float, n_draws: int) -> fl
     """
     ideal = (delta - delta_tail(n_draws=n_draws, epsilon=epsilon)) * math.exp(-gap)
     if not 0.0 < ideal < 1.0:
-        raise InvalidParameter(
-            "delta",
-            "exceed the cost of the noise's cut-off and be below 1",
-            f"{delta!r} at epsilon {epsilon!r}",
-            "Use a smaller epsilon or a larger delta.",
-        )
+        got, remedy = f"{delta!r} at epsilon {epsilon!r}", "Use a smaller epsilon or a larger delta."
+        raise InvalidParameter("delta", "exceed the cost of the noise's cut-off and be below 1", got, remedy)
     return ideal
 
 
@@ -111,9 +106,5 @@ def _check(*, own_steps: float, n_sites: int, n_coordinates: int) -> None:
     if not 1.0 <= own_steps < math.inf:
         raise InvalidParameter("own_steps", "be at least 1 grid step and finite", repr(own_steps), "Use a finer grid.")
     if n_sites < 1 or n_coordinates < 1:
-        raise InvalidParameter(
-            "n_sites and n_coordinates",
-            "be at least 1",
-            f"{n_sites!r} and {n_coordinates!r}",
-            "Count the sites and coordinates of the study.",
-        )
+        got, remedy = f"{n_sites!r} and {n_coordinates!r}", "Count the sites and coordinates of the study."
+        raise InvalidParameter("n_sites and n_coordinates", "be at least 1", got, remedy)

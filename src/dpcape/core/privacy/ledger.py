@@ -122,7 +122,7 @@ class Spending(Protocol):
         """Take a charge, for good."""
 
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether the allowance has been charged here."""
+        """Return whether the allowance has been charged here."""
 
     def reopen(self, charge: Charge) -> int:
         """Continue an allowance under its own charge, or check a new one; return the next release's number."""
@@ -180,12 +180,9 @@ class Ledger:
             raise InvalidParameter("A ledger's ceiling", "have both epsilon and delta", "one of them", "Pass both.")
         # NaN compares false with everything, and at delta 1 every charge costs epsilon 0: neither would ever refuse.
         if self.epsilon is not None and not (_is_between(self.epsilon, math.inf) and _is_between(self.delta, 1.0)):
-            raise InvalidParameter(
-                "A ledger's ceiling",
-                "be a positive finite epsilon and a delta strictly between 0 and 1",
-                f"{self.epsilon!r} and {self.delta!r}",
-                "Leave both out for a ledger without ceiling.",
-            )
+            must = "be a positive finite epsilon and a delta strictly between 0 and 1"
+            remedy = "Leave both out for a ledger without ceiling."
+            raise InvalidParameter("A ledger's ceiling", must, f"{self.epsilon!r} and {self.delta!r}", remedy)
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon of everything charged so far, at ``delta`` (that of the ceiling if None), in `unit`."""
@@ -197,18 +194,16 @@ class Ledger:
     def check(self, charge: Charge) -> None:
         """Refuse a charge that would pass the ceiling; change nothing."""
         if charge.allowance in self._next:
-            raise LedgerRefused(
-                f"The allowance {charge.allowance!r} was refused", "it is already charged", "Start a new run."
-            )
-        # Without a ceiling too: what is spent is stated per subject.
+            what = f"The allowance {charge.allowance!r} was refused"
+            raise LedgerRefused(what, "it is already charged", "Start a new run.")
+        # Also without a ceiling, because spending is stated per subject.
         stated = charge.stated(self.unit)
         if self.epsilon is None or self.delta is None:
             return
         after = spent_epsilon([*self.charges, stated], self.delta, self.unit)
         if not after <= self.epsilon:
-            raise over_ceiling(
-                "this data set", self.epsilon, self.delta, before=self.spent(), after=after, unit=self.unit
-            )
+            what = "this data set"
+            raise over_ceiling(what, self.epsilon, self.delta, before=self.spent(), after=after, unit=self.unit)
 
     def charge(self, charge: Charge) -> None:
         """Take a charge, for good."""
@@ -226,7 +221,7 @@ class Ledger:
         return self._next[charge.allowance]
 
     def is_charged(self, allowance: str) -> bool:
-        """Tell whether the allowance has been charged."""
+        """Return whether the allowance has been charged."""
         return allowance in self._next
 
     def next_release(self, allowance: str, release: int) -> None:

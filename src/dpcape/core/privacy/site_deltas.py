@@ -36,12 +36,8 @@ def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, fl
         raise InvalidParameter("pairs", "have an epsilon and a delta per site", "none", "Write {'lyon': (1.0, 1e-6)}.")
     for site, (epsilon, delta) in pairs.items():
         if not epsilon > 0 or not 0 < delta < 1:
-            raise InvalidParameter(
-                f"The pair of {site!r}",
-                "be an epsilon above 0 and a delta between 0 and 1",
-                f"({epsilon}, {delta})",
-                "Write for example (1.0, 1e-6).",
-            )
+            must, got = "be an epsilon above 0 and a delta between 0 and 1", f"({epsilon}, {delta})"
+            raise InvalidParameter(f"The pair of {site!r}", must, got, "Write for example (1.0, 1e-6).")
     least = min(delta for _, delta in pairs.values())
     return {site: _restated(*pair, least) for site, pair in pairs.items()}, least
 
@@ -52,14 +48,11 @@ def _restated(epsilon: float, delta: float, least: float) -> float:
         return epsilon
     mu = mu_of(epsilon, delta)
     for lowered in _LOWERED:
-        found = epsilon_of(least, mu * (1 - lowered))
-        if own_epsilon(found, least, delta) <= epsilon:
-            return found
-    raise InvalidParameter(
-        f"({epsilon}, {delta})",
-        f"be restated at delta {least}, and cannot be",
-        remedy="Ask for a larger epsilon, or deltas that differ less.",
-    )
+        restated = epsilon_of(least, mu * (1 - lowered))
+        if own_epsilon(restated, least, delta) <= epsilon:
+            return restated
+    remedy = "Ask for a larger epsilon, or deltas that differ less."
+    raise InvalidParameter(f"({epsilon}, {delta})", f"be restated at delta {least}, and cannot be", remedy=remedy)
 
 
 def own_epsilon(epsilon: float, delta: float, own_delta: float) -> float:

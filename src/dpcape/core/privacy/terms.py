@@ -160,12 +160,8 @@ def check_delta(terms: Terms, *, accepted: bool) -> None:
 def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> None:
     """Refuse epsilons that are not one positive number per site."""
     if set(epsilons) != set(sites):
-        raise InvalidParameter(
-            "epsilon",
-            f"be one number, or one for each site ({', '.join(sites)})",
-            sorted(epsilons),
-            "Name every site once.",
-        )
+        must = f"be one number, or one for each site ({', '.join(sites)})"
+        raise InvalidParameter("epsilon", must, sorted(epsilons), "Name every site once.")
     for site, epsilon in epsilons.items():
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InvalidParameter(
@@ -179,15 +175,12 @@ def check_epsilons(epsilons: Mapping[str, float], sites: tuple[str, ...]) -> Non
 def check_weights(weights: Mapping[str, float], sites: tuple[str, ...]) -> None:
     """Refuse weights that are not one positive number per site, summing to one."""
     if set(weights) != set(sites):
-        raise InvalidParameter(
-            "weights", f"be given for each site ({', '.join(sites)})", sorted(weights), "Name every site once."
-        )
+        must = f"be given for each site ({', '.join(sites)})"
+        raise InvalidParameter("weights", must, sorted(weights), "Name every site once.")
     for site, weight in weights.items():
         if not (weight > 0 and math.isfinite(weight)):
-            raise InvalidParameter(
-                "weights", "be positive and finite", f"{weight!r} for {site!r}", "Remove the site instead."
-            )
+            got = f"{weight!r} for {site!r}"
+            raise InvalidParameter("weights", "be positive and finite", got, "Remove the site instead.")
     if abs(math.fsum(weights.values()) - 1) > 1e-9:
-        raise InvalidParameter(
-            "weights", "sum to 1", repr(math.fsum(weights.values())), "Divide each weight by their sum."
-        )
+        remedy = "Divide each weight by their sum."
+        raise InvalidParameter("weights", "sum to 1", repr(math.fsum(weights.values())), remedy)

@@ -44,20 +44,12 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.kind not in UNITS:
-            raise InvalidParameter(
-                "a unit",
-                "be 'record' or 'subject'",
-                repr(self.kind),
-                "'subject' protects a person with all records, 'record' one record.",
-            )
+            remedy = "'subject' protects a person with all records, 'record' one record."
+            raise InvalidParameter("a unit", "be 'record' or 'subject'", repr(self.kind), remedy)
         rows = self.rows_per_subject
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-            raise InvalidParameter(
-                "rows_per_subject",
-                "be a positive whole number",
-                repr(rows),
-                "State the largest number of records one subject owns, or leave it out.",
-            )
+            remedy = "State the largest number of records one subject owns, or leave it out."
+            raise InvalidParameter("rows_per_subject", "be a positive whole number", repr(rows), remedy)
 
     def factor(self, ceiling: Unit) -> int:
         """Return how many times the mu of a charge in this unit counts against a ceiling in another.
@@ -68,7 +60,7 @@ class Unit:
             return 1
         if ceiling.rows_per_subject is None:
             raise number_needed()
-        # The larger one: a corrected number counts for earlier charges too, a lowered one does not.
+        # Use the larger number: raising it applies to earlier charges too, lowering it does not.
         return max(ceiling.rows_per_subject, self.rows_per_subject or 1)
 
     def check_longest(self, ceiling: Unit, longest: int) -> None:

@@ -51,49 +51,47 @@ def unused_epsilons(terms: Terms, scheme: Scheme) -> Unused:
     spent = {site: epsilon for site, epsilon in spent.items() if epsilon < _USED * terms.epsilons[site]}
     if not spent:
         return Unused({}, {})
-    parts = {site: terms.n_records[site] * targets[site] for site in terms.sites}
-    whole = math.fsum(parts.values())
-    weights = _rounded({site: part / whole for site, part in parts.items()})
+    products = {site: terms.n_records[site] * targets[site] for site in terms.sites}
+    total = math.fsum(products.values())
+    weights = _rounded({site: product / total for site, product in products.items()})
     _, less = _reached(msgspec.structs.replace(terms, weights=weights), scheme, targets)
     return Unused(spent, weights, less / noise) if less < _USED * noise else Unused(spent, {})
 
 
 def warn_of_unused(terms: Terms, scheme: Scheme) -> None:
     """Warn of epsilon that does not lower the noise."""
-    found = unused_epsilons(terms, scheme)
-    if found.spent:
-        warnings.warn(unused_text(terms, found), UtilityWarning, stacklevel=3)
+    unused = unused_epsilons(terms, scheme)
+    if unused.spent:
+        warnings.warn(unused_text(terms, unused), UtilityWarning, stacklevel=3)
 
 
-def unused_text(terms: Terms, found: Unused) -> str:
+def unused_text(terms: Terms, unused: Unused) -> str:
     """Return what is unused, and the weights that would use it, in words."""
     allowed = ", ".join(
-        f"{site} {terms.epsilons[site]:g} (uses {_rounded_up(spent)})" for site, spent in found.spent.items()
+        # Rounded up.
+        f"{site} {terms.epsilons[site]:g} (uses {math.ceil(spent * 1000 - 1e-6) / 1000:g})"
+        for site, spent in unused.spent.items()
     )
     text = (
         f"The epsilon of some sites brings nothing: {allowed}. The noise covers all sites together, so the smallest "
         "epsilon sets it."
     )
-    if not found.weights:
+    if not unused.weights:
         return f"{text} Lower these epsilons to what they use."
-    listed = ", ".join(f"{site!r}: {weight:g}" for site, weight in found.weights.items())
+    weights = ", ".join(f"{site!r}: {weight:g}" for site, weight in unused.weights.items())
     return (
         f"{text} Lower these epsilons to what they use; or, if a mean that counts these sites more is what you want, "
-        f"set weights to {{{listed}}}, with {found.less_noise:.2f} times the noise."
+        f"set weights to {{{weights}}}, with {unused.less_noise:.2f} times the noise."
     )
-
-
-def _rounded_up(value: float) -> str:
-    return f"{math.ceil(value * 1000 - 1e-6) / 1000:g}"
 
 
 def _rounded(weights: dict[str, float]) -> dict[str, float]:
     """Return weights of four decimals that add to one, so that they can be copied; a tiny one stays as it is."""
-    whole = 10_000
-    steps = {site: round(weight * whole) for site, weight in weights.items()}
+    n_steps = 10_000
+    steps = {site: round(weight * n_steps) for site, weight in weights.items()}
     largest = max(steps, key=lambda site: steps[site])
-    steps[largest] += whole - sum(steps.values())
-    return {site: step / whole for site, step in steps.items()} if min(steps.values()) > 0 else weights
+    steps[largest] += n_steps - sum(steps.values())
+    return {site: step / n_steps for site, step in steps.items()} if min(steps.values()) > 0 else weights
 
 
 def _reached(terms: Terms, scheme: Scheme, targets: dict[str, float]) -> tuple[dict[str, float], float]:

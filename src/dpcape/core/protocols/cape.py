@@ -202,22 +202,17 @@ class _CapeSite(SessionSite):
             return self._submit(message)
         if isinstance(message, Correct):
             return self._correct(message)
-        raise InvalidMessage(
-            "A message to a site under Cape",
-            "be Draw, Submit or Correct",
-            type(message).__name__,
-            "Install the same dpcape version everywhere.",
-        )
+        must, remedy = "be Draw, Submit or Correct", "Install the same dpcape version everywhere."
+        raise InvalidMessage("A message to a site under Cape", must, type(message).__name__, remedy)
 
     def _draw(self, message: Draw) -> FromSite:
         request = message.request
         if request.release < self._release or (
             request.release == self._release and (message.attempt <= self._attempt or self._context)
         ):
-            raise ProtocolError(
-                "The noise agreement was refused", "its attempt is not newer than the last one", "Start a new run."
-            )
-        # Only after this check: an old request must not replace the last one that this site began.
+            why = "its attempt is not newer than the last one"
+            raise ProtocolError("The noise agreement was refused", why, "Start a new run.")
+        # Begin only after this check, so that an old request cannot replace the current one.
         plan = self._site.begin(request)
         self._enter(request.release)
         self._forget_draw()
@@ -234,24 +229,21 @@ class _CapeSite(SessionSite):
             vector=to_ring(drawn),
             context=self._drawn_for,
         )
-        # Kept only now: a draw whose agreement was refused must not serve a release.
+        # Stored only now, so that a draw whose agreement was refused is never used in a release.
         self._drawn, self._word_bytes = drawn, plan.word_bytes
         return Vector(array=Array.of_words(masked, plan.word_bytes))
 
     def _submit(self, message: Submit) -> FromSite:
         release = message.request.release
         if self._drawn is None or self._context or release != self._release or message.attempt != self._attempt:
-            raise ProtocolError(
-                "The release was refused", "it does not follow its own noise agreement", "Start a new run."
-            )
+            why = "it does not follow its own noise agreement"
+            raise ProtocolError("The release was refused", why, "Start a new run.")
         if tuple(sorted(message.roster)) != self._roster:
-            raise ProtocolError(
-                "The release was refused", "its roster differs from that of the noise agreement", "Start a new run."
-            )
+            why = "its roster differs from that of the noise agreement"
+            raise ProtocolError("The release was refused", why, "Start a new run.")
         if request_digest(message.request) != self._drawn_for:
-            raise ProtocolError(
-                "The release was refused", "its request differs from that of the noise agreement", "Start a new run."
-            )
+            why = "its request differs from that of the noise agreement"
+            raise ProtocolError("The release was refused", why, "Start a new run.")
         plan = self._site.begin(message.request)
         agreed = _agreed_sum(message, self._drawn.size, plan.word_bytes)
         number = self._entered(release)
@@ -268,9 +260,8 @@ class _CapeSite(SessionSite):
 
     def _correct(self, message: Correct) -> FromSite:
         if self._drawn is None or not self._context or message.release != self._release:
-            raise ProtocolError(
-                "The correction was refused", "it does not follow the release it corrects", "Start a new run."
-            )
+            why = "it does not follow the release it corrects"
+            raise ProtocolError("The correction was refused", why, "Start a new run.")
         number = self._entered(message.release)
         # Bound to the agreement: draws of different attempts cannot be summed.
         masked = self._running().recover_mask(round=number, vector=to_ring(self._drawn), context=self._context)
@@ -283,7 +274,7 @@ class _CapeSite(SessionSite):
 
     def _unmask(self, session: Session, message: Unmask) -> FromSite:
         opened = super()._unmask(session, message)
-        # A correction comes before the survivor set is signed: the draw has served.
+        # Corrections precede the signing of the survivor set, so the draw is no longer needed.
         self._forget_draw()
         return opened
 
@@ -294,9 +285,8 @@ class _CapeSite(SessionSite):
 
     def context(self, release: int) -> bytes:
         if release != self._release or not self._context:
-            raise ProtocolError(
-                "The survivor set was not signed", "it is not for the current release", "Start a new run."
-            )
+            why = "it is not for the current release"
+            raise ProtocolError("The survivor set was not signed", why, "Start a new run.")
         return self._context
 
 
@@ -306,12 +296,8 @@ def _agreed_sum(message: Submit, size: int, word_bytes: int) -> IntArray:
     words = sent.decode() if sent is not None else None
     if sent is None or words is None or words.dtype != np.uint64 or len(sent.data) != size * word_bytes:
         got = "no array" if sent is None else f"{len(sent.data)} bytes of {sent.dtype}"
-        raise InvalidMessage(
-            "The agreed sum",
-            f"be {size} words of {word_bytes} bytes",
-            got,
-            "Install the same dpcape version everywhere.",
-        )
+        remedy = "Install the same dpcape version everywhere."
+        raise InvalidMessage("The agreed sum", f"be {size} words of {word_bytes} bytes", got, remedy)
     return from_ring(words.ravel(), word_bytes)
 
 

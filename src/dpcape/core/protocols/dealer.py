@@ -157,7 +157,7 @@ class _DealerCoordinator(CoordinatorRole):
         return Outcome(total=self._add_plain(replies, size), survivors=tuple(sorted(replies)))
 
     def _check(self, request: Request, boxes: Mapping[str, bytes]) -> None:
-        """Hand out the boxes; go on only if every site has opened its own and all shares sum to zero."""
+        """Distribute the boxes; raise unless every site has opened its own and all shares sum to zero."""
         replies, missing = self._ask_all(
             self._present, lambda site: CheckDealt(request=request, box=boxes[site]), DealtChecked
         )
@@ -173,12 +173,8 @@ class _DealerCoordinator(CoordinatorRole):
     def _deal(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[dict[str, bytes], bytes]:
         dealer = self._messenger.dealer
         if dealer is None:
-            raise InvalidMessage(
-                "Dealer",
-                "have a transport with a noise dealer",
-                "a transport without one",
-                "Use in_process(), or choose Cape.",
-            )
+            must = "have a transport with a noise dealer"
+            raise InvalidMessage("Dealer", must, "a transport without one", "Use in_process(), or choose Cape.")
         message = Deal(
             terms=self._terms.digest(),
             request=request_digest(request),
@@ -197,19 +193,13 @@ class _DealerCoordinator(CoordinatorRole):
             )
         boxes: dict[str, bytes] = replies[dealer].boxes
         if set(boxes) != set(self._present):
-            raise ProtocolError(
-                "The release failed",
-                "the noise dealer did not send one box per site",
-                "Nothing was released. Install the same dpcape version everywhere.",
-            )
-        parts = {site: parts_of(box) for site, box in boxes.items()}
-        root = root_of({site: sealed for site, (_, _, sealed) in parts.items()})
-        if any(told != root for _, told, _ in parts.values()):
-            raise ProtocolError(
-                "The release failed",
-                "the noise dealer's boxes are not of one deal",
-                "Nothing was released. Have the noise dealer checked, then start a new run.",
-            )
+            remedy = "Nothing was released. Install the same dpcape version everywhere."
+            raise ProtocolError("The release failed", "the noise dealer did not send one box per site", remedy)
+        opened = {site: parts_of(box) for site, box in boxes.items()}
+        root = root_of({site: sealed for site, (_, _, sealed) in opened.items()})
+        if any(named_root != root for _, named_root, _ in opened.values()):
+            remedy = "Nothing was released. Have the noise dealer checked, then start a new run."
+            raise ProtocolError("The release failed", "the noise dealer's boxes are not of one deal", remedy)
         return boxes, root
 
 
@@ -217,12 +207,8 @@ class _DealerSite(SiteRole):
     def __init__(self, site: SiteContext, dealer: str) -> None:
         super().__init__(site)
         if dealer not in site.pinned:
-            raise InvalidMessage(
-                f"The noise dealer {dealer}",
-                "be pinned at every site",
-                "no key for it",
-                f"Compare its fingerprint, then run at this site: dpcape site pin {dealer} PUBLIC_KEY.",
-            )
+            remedy = f"Compare its fingerprint, then run at this site: dpcape site pin {dealer} PUBLIC_KEY."
+            raise InvalidMessage(f"The noise dealer {dealer}", "be pinned at every site", "no key for it", remedy)
         self._dealer_key = site.pinned[dealer]
         self._key: BoxKey | None = BoxKey()
         # Releases whose noise was opened here; request, root and share of the last one until it is used.
@@ -253,21 +239,16 @@ class _DealerSite(SiteRole):
             return self._open(message)
         if isinstance(message, Submit):
             return self._release(message.request, message.box)
-        raise InvalidMessage(
-            "A message to a site under Dealer",
-            "be CheckDealt or Submit",
-            type(message).__name__,
-            "Install the same dpcape version everywhere.",
-        )
+        must, remedy = "be CheckDealt or Submit", "Install the same dpcape version everywhere."
+        raise InvalidMessage("A message to a site under Dealer", must, type(message).__name__, remedy)
 
     def _open(self, message: CheckDealt) -> FromSite:
         """Open the box of a release and answer in the check; once, since two answers would leak the share."""
         request, site = message.request, self._site
         if request.release in self._opened:
-            raise ProtocolError(
-                "The dealt noise was refused", "noise was already opened for this release", "Start a new run."
-            )
-        # Only after this check: an old request must not replace the last one that this site began.
+            why = "noise was already opened for this release"
+            raise ProtocolError("The dealt noise was refused", why, "Start a new run.")
+        # Begin only after this check, so that an old request cannot replace the current one.
         size, plan, sites = site.size(request), site.begin(request), site.terms.sites
         bound = (site.terms.digest(), request.release, request_digest(request))
         context = box_context(*bound, site.name, sites)
@@ -279,7 +260,7 @@ class _DealerSite(SiteRole):
         return DealtChecked(answer=answer_of(share, pad, box_context(*bound, "", sites), root))
 
     def _release(self, request: Request, root: bytes) -> FromSite:
-        # The digest names the release, and everything else the dealt noise was opened for.
+        # The digest covers the release number and everything else that the noise was dealt for.
         if self._share is None or self._share[:2] != (request_digest(request), root):
             raise ProtocolError("The release was refused", "its dealt noise was not opened here", "Start a new run.")
         self._site.begin(request)
@@ -293,19 +274,12 @@ def _checked_share(opened: bytes, plan: ReleaseNoise, sites: Sequence[str], size
     """Return pad and share, or raise unless the dealer used the scales this site computed for all of ``sites``."""
     start = 8 * len(sites)
     if len(opened) != start + PAD_BYTES + 8 * size:
-        raise InvalidMessage(
-            "Dealt noise",
-            f"have {start + PAD_BYTES + 8 * size} bytes",
-            len(opened),
-            "Install the same dpcape version everywhere.",
-        )
-    told = np.frombuffer(opened, dtype="<f8", count=len(sites))
-    if not np.allclose(told, [plan.shared_steps(site) for site in sites], rtol=1e-9, atol=0.0):
-        raise ProtocolError(
-            "The dealt noise was refused",
-            "its scale differs from this site's calculation",
-            "Install the same dpcape version everywhere.",
-        )
+        must = f"have {start + PAD_BYTES + 8 * size} bytes"
+        raise InvalidMessage("Dealt noise", must, len(opened), "Install the same dpcape version everywhere.")
+    scales = np.frombuffer(opened, dtype="<f8", count=len(sites))
+    if not np.allclose(scales, [plan.shared_steps(site) for site in sites], rtol=1e-9, atol=0.0):
+        why = "its scale differs from this site's calculation"
+        raise ProtocolError("The dealt noise was refused", why, "Install the same dpcape version everywhere.")
     pad = int.from_bytes(opened[start : start + PAD_BYTES], "big") % MODULUS
     share: IntArray = np.frombuffer(opened, dtype="<i8", offset=start + PAD_BYTES).astype(np.int64)
     return pad, share

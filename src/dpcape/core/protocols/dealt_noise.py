@@ -55,8 +55,8 @@ def key_statement(terms: bytes, site: str, public: bytes) -> bytes:
 
 def root_of(sealed: Mapping[str, bytes]) -> bytes:
     """Return the digest of the sealed parts of one deal."""
-    parts = [hashlib.sha256(sealed[site]).digest() for site in sorted(sealed)]
-    return hashlib.sha256(f"dpcape dealt root\0{_names(list(sealed))}\0".encode() + b"".join(parts)).digest()
+    digests = [hashlib.sha256(sealed[site]).digest() for site in sorted(sealed)]
+    return hashlib.sha256(f"dpcape dealt root\0{_names(list(sealed))}\0".encode() + b"".join(digests)).digest()
 
 
 def signed_box(dealer: Identity, context: bytes, root: bytes, sealed: bytes) -> bytes:
@@ -68,11 +68,8 @@ def opened_parts(box: bytes, context: bytes, dealer: bytes) -> tuple[bytes, byte
     """Return (root, sealed part) of a box that the dealer of this public key signed for this context."""
     signature, root, sealed = parts_of(box)
     if not verify(dealer, signature, context + root + sealed):
-        raise ProtocolError(
-            "The dealt noise was refused",
-            "it is not signed by the pinned dealer for this site, study and release",
-            "Compare fingerprints with the dealer.",
-        )
+        why = "it is not signed by the pinned dealer for this site, study and release"
+        raise ProtocolError("The dealt noise was refused", why, "Compare fingerprints with the dealer.")
     return root, sealed
 
 
@@ -98,7 +95,7 @@ def answer_of(share: IntArray, pad: int, context: bytes, root: bytes) -> bytes:
 
 
 def sums_to_zero(answers: Sequence[bytes]) -> bool:
-    """Tell whether the answers of all sites sum to zero."""
+    """Return whether the answers of all sites sum to zero."""
     return sum(int.from_bytes(answer, "big") for answer in answers) % MODULUS == 0
 
 
@@ -107,10 +104,10 @@ def checksum(vector: IntArray, seed: bytes) -> int:
     stream = Cipher(AES(seed), CTR(bytes(16))).encryptor()
     total = 0
     for start in range(0, vector.size, _CHUNK):
-        part = vector[start : start + _CHUNK].astype(np.int64, copy=False)
-        words = np.frombuffer(stream.update(bytes(8 * part.size)), dtype="<u8")
+        chunk = vector[start : start + _CHUNK].astype(np.int64, copy=False)
+        words = np.frombuffer(stream.update(bytes(8 * chunk.size)), dtype="<u8")
         low, high = words & _COEFFICIENT, (words >> np.uint64(32)) & _COEFFICIENT
-        total += _product(low, part) + (_product(high, part) << 31)
+        total += _product(low, chunk) + (_product(high, chunk) << 31)
     return total % MODULUS
 
 

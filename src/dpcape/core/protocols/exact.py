@@ -80,11 +80,7 @@ class Exact(Protocol):
 class _ExactSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise InvalidMessage(
-                "A message to a site under Exact",
-                "be Submit",
-                type(message).__name__,
-                "Install the same dpcape version everywhere.",
-            )
+            remedy = "Install the same dpcape version everywhere."
+            raise InvalidMessage("A message to a site under Exact", "be Submit", type(message).__name__, remedy)
         self._site.begin(message.request)
         return Vector(array=Array.of(self._site.steps(message.request)))

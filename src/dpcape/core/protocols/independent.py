@@ -108,12 +108,8 @@ class PlainCoordinator(CoordinatorRole):
 class _IndependentSite(SiteRole):
     def answer(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise InvalidMessage(
-                "A message to a site under Independent",
-                "be Submit",
-                type(message).__name__,
-                "Install the same dpcape version everywhere.",
-            )
+            remedy = "Install the same dpcape version everywhere."
+            raise InvalidMessage("A message to a site under Independent", "be Submit", type(message).__name__, remedy)
         return Vector(array=Array.of(noisy_total(self._site, message.request)))
 
 

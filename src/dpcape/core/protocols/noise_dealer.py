@@ -48,7 +48,7 @@ class NoiseDealer:
     sites : sequence of str
         Sites of the study, the only ones noise is dealt to; empty deals to any that are pinned.
     record : callable or None
-        Told of the allowance and of its terms' digest before noise is dealt for the first time; may refuse.
+        Called with the allowance and its terms' digest before noise is dealt for the first time; may refuse.
     """
 
     def __init__(
@@ -104,18 +104,14 @@ class NoiseDealer:
             raise InvalidMessage("a release", f"have 0 to {MAX_ENTRIES} entries", message.size)
         keys = {site: self._checked_key(message.terms, site, key) for site, key in message.receivers.items()}
         if set(keys) != set(message.shared_steps) or not keys or (self._sites and set(keys) != self._sites):
-            raise ProtocolError(
-                "The request was refused",
-                "its receivers are not the sites of the study, each with a scale",
-                "Install the same dpcape version everywhere.",
-            )
+            why = "its receivers are not the sites of the study, each with a scale"
+            raise ProtocolError("The request was refused", why, "Install the same dpcape version everywhere.")
         # After a crash sites have new keys, and nobody can open noise that was sealed for the old ones.
         deal = (message.terms, frozenset(keys.values()))
         dealt = self._dealt.get(deal, 0)
         if dealt >> message.release & 1:
-            raise ProtocolError(
-                "The request was refused", "noise was already dealt for this release", "Start a new run."
-            )
+            why = "noise was already dealt for this release"
+            raise ProtocolError("The request was refused", why, "Start a new run.")
         if not dealt and self._record is not None:
             self._record(allowance, message.terms)
         self._dealt[deal] = dealt | 1 << message.release
@@ -125,11 +121,8 @@ class NoiseDealer:
     def _checked_key(self, terms: bytes, site: str, key: bytes) -> bytes:
         signature, public = key[:SIGNATURE_BYTES], key[SIGNATURE_BYTES:]
         if site not in self._pinned or not verify(self._pinned[site], signature, key_statement(terms, site, public)):
-            raise ProtocolError(
-                f"The box key of {site} was refused",
-                "it is not signed by that site's pinned identity",
-                "Compare fingerprints with the site.",
-            )
+            why = "it is not signed by that site's pinned identity"
+            raise ProtocolError(f"The box key of {site} was refused", why, "Compare fingerprints with the site.")
         return public
 
     def _boxes(self, message: Deal, keys: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -103,9 +103,9 @@ class Protocol(ABC):
     @property
     def colluding(self) -> int:
         """Number of sites that may share everything they know with the aggregator; 0 if there is no such parameter."""
-        # Unchecked: check_colluding must see what was given.
-        given: int = getattr(self, "n_colluding", 0)
-        return given
+        # Not validated here: check_colluding validates it.
+        n_colluding: int = getattr(self, "n_colluding", 0)
+        return n_colluding
 
     @property
     def dealt_by(self) -> str:
@@ -217,12 +217,8 @@ class CoordinatorRole(ABC):
         replies: dict[str, _ReplyT] = {}
         for site, reply in answers.items():
             if not isinstance(reply, kind):
-                raise InvalidMessage(
-                    site,
-                    f"answer with {kind.__name__}",
-                    type(reply).__name__,
-                    "Install the same dpcape version everywhere.",
-                )
+                remedy = "Install the same dpcape version everywhere."
+                raise InvalidMessage(site, f"answer with {kind.__name__}", type(reply).__name__, remedy)
             replies[site] = reply
         return replies, tuple(missing)
 
@@ -238,12 +234,8 @@ class CoordinatorRole(ABC):
         for site, reply in replies.items():
             release = reply.array.decode()
             if release.dtype != np.int64 or release.shape != (size,):
-                raise InvalidMessage(
-                    f"The release of {site}",
-                    f"be {size} integers of int64",
-                    f"shape {release.shape} of {release.dtype}",
-                    "Install the same dpcape version everywhere.",
-                )
+                must, got = f"be {size} integers of int64", f"shape {release.shape} of {release.dtype}"
+                raise InvalidMessage(f"The release of {site}", must, got, "Install the same dpcape version everywhere.")
             total += self._read("release", site, release)
         return total
 
@@ -251,11 +243,9 @@ class CoordinatorRole(ABC):
         least = self._terms.settings.minimum_sites
         if len(present) < least:
             lost = sorted(set(self._terms.sites) - set(present))
-            raise SiteLost(
-                "The run failed",
-                f"only {len(present)} of {least} required sites {when} (lost: {', '.join(lost)})",
-                "Sites already charged stay charged. Start a new run when the lost sites are back.",
-            )
+            why = f"only {len(present)} of {least} required sites {when} (lost: {', '.join(lost)})"
+            remedy = "Sites already charged stay charged. Start a new run when the lost sites are back."
+            raise SiteLost("The run failed", why, remedy)
 
 
 class SiteContext(Interface):
@@ -311,24 +301,18 @@ def with_colluders(who: str, n_colluding: int) -> str:
 def check_colluding(n_colluding: int, n_sites: int) -> None:
     """Refuse a number of colluding sites that leaves no honest site."""
     if not isinstance(n_colluding, int) or isinstance(n_colluding, bool) or n_colluding < 0:
-        raise InvalidParameter(
-            "n_colluding", "be a whole number of at least 0", repr(n_colluding), "Write for example 1."
-        )
+        must = "be a whole number of at least 0"
+        raise InvalidParameter("n_colluding", must, repr(n_colluding), "Write for example 1.")
     if n_colluding > n_sites - 1:
-        raise InvalidParameter(
-            "n_colluding",
-            f"be at most {n_sites - 1} with {n_sites} sites",
-            n_colluding,
-            "At least one site must be honest.",
-        )
+        must = f"be at most {n_sites - 1} with {n_sites} sites"
+        raise InvalidParameter("n_colluding", must, n_colluding, "At least one site must be honest.")
 
 
 def check_least_sites(protocol: Protocol, n_sites: int) -> None:
     """Refuse fewer sites than a protocol needs."""
     if n_sites < protocol.least_sites:
-        raise InvalidParameter(
-            type(protocol).__name__, f"have at least {protocol.least_sites} sites", n_sites, protocol.too_few
-        )
+        must = f"have at least {protocol.least_sites} sites"
+        raise InvalidParameter(type(protocol).__name__, must, n_sites, protocol.too_few)
 
 
 def check_minimum(minimum_sites: int | None, n_sites: int, least: int = 1, why: str = "") -> int:

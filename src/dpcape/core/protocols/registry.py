@@ -51,29 +51,25 @@ def make_protocol(name: str, **values: float | str | None) -> Protocol:
         raise InvalidParameter("protocol", must, repr(name), nearest_name(name, PROTOCOLS))
     protocol = PROTOCOLS[name]
     own = [parameter.name for parameter in protocol.parameters]
-    given = {key: value for key, value in values.items() if value is not None}
-    for key in given:
+    chosen = {key: value for key, value in values.items() if value is not None}
+    for key in chosen:
         if key not in own and key not in parameters():
             must = f"be {', '.join(own) or 'left out'}"
             raise InvalidParameter(f"parameters of {name}", must, repr(key), nearest_name(key, own))
         if key in protocol.refused:
             raise InvalidParameter(key, f"be left out for {name}: {protocol.refused[key]}")
     for parameter in protocol.parameters:
-        if parameter.required and parameter.name not in given:
+        if parameter.required and parameter.name not in chosen:
             must = f"be given for {name}"
             raise InvalidParameter(parameter.name, must, "nothing", f"Write for example {parameter.name}=1.")
-    return protocol(**{key: value for key, value in given.items() if key in own})
+    return protocol(**{key: value for key, value in chosen.items() if key in own})
 
 
 def from_settings(settings: ProtocolSettings) -> Protocol:
     """Return the protocol with these settings."""
     if settings.name not in PROTOCOLS:
-        raise InvalidMessage(
-            "protocol",
-            f"be one of {sorted(PROTOCOLS)}",
-            repr(settings.name),
-            "Install the same dpcape version everywhere.",
-        )
+        remedy = "Install the same dpcape version everywhere."
+        raise InvalidMessage("protocol", f"be one of {sorted(PROTOCOLS)}", repr(settings.name), remedy)
     return PROTOCOLS[settings.name].from_settings(settings)
 
 

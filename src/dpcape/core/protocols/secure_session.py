@@ -72,12 +72,9 @@ def check_sum_sites(protocol: Protocol, n_sites: int, minimum_sites: int | None)
     check_least_sites(protocol, n_sites)
     check_colluding(protocol.colluding, n_sites)
     if protocol.colluding > n_sites - 2:
-        raise InvalidParameter(
-            "n_colluding",
-            f"be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites",
-            protocol.colluding,
-            "If all other sites may collude, use Independent(): it needs no more noise.",
-        )
+        must = f"be at most {n_sites - 2} for {type(protocol).__name__} with {n_sites} sites"
+        remedy = "If all other sites may collude, use Independent(): it needs no more noise."
+        raise InvalidParameter("n_colluding", must, protocol.colluding, remedy)
     least = max(protocol.least_sites, (n_sites + protocol.colluding) // 2 + 1)
     why = "With fewer, two different survivor sets could be signed (2 x minimum_sites must exceed sites + n_colluding)."
     return check_minimum(minimum_sites, n_sites, least, why)
@@ -112,11 +109,11 @@ def enough_neighbours(n_sites: int, n_colluding: int, minimum_sites: int) -> int
     With k neighbours left on average, the second eigenvalue of a random graph is near k - 2 sqrt(k); the last term is
     for the site that lost most. (``tests/secure_sum/test_graph.py`` tries it.)
     """
-    part = minimum_sites / n_sites
+    share = minimum_sites / n_sites
     for number in range(4, n_sites, 2):
-        left = number * part
-        unlucky = math.sqrt(2 * math.log(minimum_sites) * left * (1 - part))
-        if left - 2 * math.sqrt(left) - unlucky > n_colluding:
+        n_left = number * share
+        unlucky = math.sqrt(2 * math.log(minimum_sites) * n_left * (1 - share))
+        if n_left - 2 * math.sqrt(n_left) - unlucky > n_colluding:
             return number
     return n_sites
 
@@ -150,12 +147,8 @@ def words_of(reply: Vector, site: str, size: int, word_bytes: int) -> Words:
     words = reply.array.decode()
     n_bytes = len(reply.array.data)
     if words.dtype != np.uint64 or words.shape != (size,) or n_bytes != size * word_bytes:
-        raise InvalidMessage(
-            f"The masked vector of {site}",
-            f"be {size} words of {word_bytes} bytes",
-            f"{n_bytes} bytes as shape {words.shape} of {words.dtype}",
-            "Install the same dpcape version everywhere.",
-        )
+        must, got = f"be {size} words of {word_bytes} bytes", f"{n_bytes} bytes as shape {words.shape} of {words.dtype}"
+        raise InvalidMessage(f"The masked vector of {site}", must, got, "Install the same dpcape version everywhere.")
     return words
 
 
@@ -275,8 +268,8 @@ class SessionCoordinator(CoordinatorRole):
             gathered.add_opening(answer.opening)
         if gathered.missing:
             lacking = gathered.relied_on()
-            asked = msgspec.structs.replace(unmask, missing=gathered.missing, relied_on=lacking)
-            self._recover(gathered, asked, tuple(opened))
+            request = msgspec.structs.replace(unmask, missing=gathered.missing, relied_on=lacking)
+            self._recover(gathered, request, tuple(opened))
 
     def _recover(self, gathered: RecoverRound, message: Unmask, helpers: tuple[str, ...]) -> None:
         """Rebuild the seeds of survivors that were lost before they opened, from the others' shares."""
@@ -289,7 +282,7 @@ class SessionCoordinator(CoordinatorRole):
 
 
 def _addressed(offers: Sequence[Offer], site: str, bare: Sequence[Offer]) -> tuple[Offer, ...]:
-    """Return the offers, each with the site's box alone; ``bare`` are the same offers without boxes."""
+    """Return the offers, each with only the site's box; ``bare`` are the same offers without boxes."""
     return tuple(
         offer.addressed_to(site) if site in offer.boxes else without
         for offer, without in zip(offers, bare, strict=True)
@@ -305,7 +298,7 @@ class SessionSite(SiteRole):
         self._n_sessions = 0
         self._round = -1
         # The current release, and the round of the current epoch that serves it.
-        self._where: dict[int, int] = {}
+        self._round_of: dict[int, int] = {}
 
     def answer(self, message: ToSite) -> FromSite:
         if isinstance(message, Greet):
@@ -319,7 +312,7 @@ class SessionSite(SiteRole):
         if isinstance(message, Accept):
             signature = session.accept(message.offers)
             self._round = -1
-            self._where = {}
+            self._round_of = {}
             return Accepted(signature=signature)
         if isinstance(message, Sign):
             return self._sign(session, message)
@@ -342,38 +335,28 @@ class SessionSite(SiteRole):
     def _greet(self, message: Greet) -> FromSite:
         terms = self._site.terms
         if message.session < self._n_sessions:
-            raise InvalidMessage(
-                "session",
-                f"be at least {self._n_sessions}",
-                f"{message.session}, an earlier session",
-                "Start a new run.",
-            )
+            got = f"{message.session}, an earlier session"
+            raise InvalidMessage("session", f"be at least {self._n_sessions}", got, "Start a new run.")
         if not set(message.sites) <= set(terms.sites) or self._site.name not in message.sites:
-            raise ProtocolError(
-                "The session was refused", "its sites are not sites of the terms, or omit this one", "Start a new run."
-            )
+            why = "its sites are not sites of the terms, or omit this one"
+            raise ProtocolError("The session was refused", why, "Start a new run.")
         if len(message.sites) < terms.settings.minimum_sites:
-            raise InvalidMessage(
-                "A session",
-                f"have at least {terms.settings.minimum_sites} sites",
-                len(message.sites),
-                "Start a new run when more sites are present.",
-            )
+            must = f"have at least {terms.settings.minimum_sites} sites"
+            raise InvalidMessage("A session", must, len(message.sites), "Start a new run when more sites are present.")
         self._n_sessions = message.session + 1
         pinned = {site: self._site.pinned[site] for site in message.sites}
         config = session_config(terms, message.sites, message.session)
         self.forget()
         self._session = Session(self._site.name, self._site.identity, pinned=pinned, config=config)
         self._round = -1
-        self._where = {}
+        self._round_of = {}
         return Greeting(hello=self._session.hello())
 
     @staticmethod
     def _offer(session: Session, epoch: int, n_rounds: int) -> Offer:
         if not 1 <= n_rounds <= EPOCH_ROUNDS:
-            raise InvalidMessage(
-                "n_rounds", f"be between 1 and {EPOCH_ROUNDS}", n_rounds, "Install the same dpcape version everywhere."
-            )
+            remedy = "Install the same dpcape version everywhere."
+            raise InvalidMessage("n_rounds", f"be between 1 and {EPOCH_ROUNDS}", n_rounds, remedy)
         return session.offer(epoch=epoch, n_rounds=n_rounds)
 
     def _running(self) -> Session:
@@ -383,27 +366,22 @@ class SessionSite(SiteRole):
 
     def _enter(self, release: int) -> int:
         """Return the round that serves this release: the next unused one of the epoch."""
-        if release not in self._where:
+        if release not in self._round_of:
             self._round += 1
-            self._where = {release: self._round}
-        return self._where[release]
+            self._round_of = {release: self._round}
+        return self._round_of[release]
 
     def _entered(self, release: int) -> int:
-        if release not in self._where:
-            raise ProtocolError(
-                "The message was refused", "its release was not submitted in this round", "Start a new run."
-            )
-        return self._where[release]
+        if release not in self._round_of:
+            why = "its release was not submitted in this round"
+            raise ProtocolError("The message was refused", why, "Start a new run.")
+        return self._round_of[release]
 
     def _sign(self, session: Session, message: Sign) -> FromSite:
         least = self._site.terms.settings.minimum_sites
         if len(message.survivors) < least:
-            raise InvalidMessage(
-                "A survivor set",
-                f"have at least {least} sites",
-                len(message.survivors),
-                "Start a new run when more sites are present.",
-            )
+            remedy = "Start a new run when more sites are present."
+            raise InvalidMessage("A survivor set", f"have at least {least} sites", len(message.survivors), remedy)
         signature = session.sign_survivors(
             round=self._entered(message.release),
             survivors=message.survivors,

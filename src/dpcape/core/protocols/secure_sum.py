@@ -156,12 +156,8 @@ class _SecureSumSite(SessionSite):
 
     def answer_release(self, message: ToSite) -> FromSite:
         if not isinstance(message, Submit):
-            raise InvalidMessage(
-                "A message to a site under SecureSum",
-                "be Submit",
-                type(message).__name__,
-                "Install the same dpcape version everywhere.",
-            )
+            remedy = "Install the same dpcape version everywhere."
+            raise InvalidMessage("A message to a site under SecureSum", "be Submit", type(message).__name__, remedy)
         request = message.request
         plan = self._site.begin(request)
         number = self._enter(request.release)
@@ -174,7 +170,6 @@ class _SecureSumSite(SessionSite):
 
     def context(self, release: int) -> bytes:
         if release not in self._submitted:
-            raise ProtocolError(
-                "The survivor set was not signed", "it is not for the current release", "Start a new run."
-            )
+            why = "it is not for the current release"
+            raise ProtocolError("The survivor set was not signed", why, "Start a new run.")
         return self._submitted[release]

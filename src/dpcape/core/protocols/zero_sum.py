@@ -63,11 +63,11 @@ class ZeroSum(Protocol):
         mine = float(own_scales[site] ** 2 + shared_scales[site] ** 2)
         if mine == 0:
             return math.inf
-        part = float(shared_scales[site] ** 2) / mine
-        if part == 0:
+        drawn_share = float(shared_scales[site] ** 2) / mine
+        if drawn_share == 0:
             return 1 / math.sqrt(mine)
         common = float(np.sum(own * (drawn / np.where(both > 0, both, 1.0))))
-        return math.sqrt(1 / mine + part**2 / common) if common else math.inf
+        return math.sqrt(1 / mine + drawn_share**2 / common) if common else math.inf
 
     def adversary(self) -> str:
         return with_colluders("the aggregator", self.n_colluding)
@@ -93,7 +93,6 @@ def zero_sum_view(n_sites: int, honest: Sequence[int], own: FloatArray, shared: 
 def check_ratio(ratio: float) -> float:
     """Return the cancelling ratio, or raise if it is outside the range of the integer grid."""
     if not 1e-3 <= ratio <= 1e6:
-        raise InvalidParameter(
-            "cancelling_ratio", "be between 0.001 and 1e6", repr(ratio), "The papers use 1, the default is 100."
-        )
+        remedy = "The papers use 1, the default is 100."
+        raise InvalidParameter("cancelling_ratio", "be between 0.001 and 1e6", repr(ratio), remedy)
     return float(ratio)

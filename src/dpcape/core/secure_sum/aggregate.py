@@ -77,7 +77,7 @@ class RecoverRound:
         self._relied_on[sender] = signature
 
     def relies_on(self, sender: str, signature: bytes, context: bytes) -> bool:
-        """Tell whether a site signed that its vectors of this round rely on `context`."""
+        """Return whether a site signed that its vectors of this round rely on `context`."""
         message = reliance(self._epoch.digest, round=self._round, context=context, site=sender)
         return verify(self._epoch.pinned[sender], signature, message)
 
@@ -114,15 +114,11 @@ class RecoverRound:
         """Add a survivor's signature."""
         self._check_survivor(sender)
         if sender in self.signatures:
-            raise InvalidMessage(
-                "A survivor", "sign once", f"a second signature from site {sender}", "Ignore the second one."
-            )
+            got = f"a second signature from site {sender}"
+            raise InvalidMessage("A survivor", "sign once", got, "Ignore the second one.")
         if not verify(self._epoch.pinned[sender], signature, self._statement):
-            raise ProtocolError(
-                f"The signature of site {sender} was refused",
-                "it is not for the settled survivor set",
-                "Treat the site as lost.",
-            )
+            what = f"The signature of site {sender} was refused"
+            raise ProtocolError(what, "it is not for the settled survivor set", "Treat the site as lost.")
         self.signatures[sender] = signature
 
     def quorum(self) -> dict[str, bytes]:
@@ -135,34 +131,25 @@ class RecoverRound:
         """
         threshold = self._epoch.config.threshold
         if len(self.signatures) < threshold:
-            raise SiteLost(
-                "The round failed",
-                f"only {len(self.signatures)} of {threshold} required survivors signed",
-                "Start a new run when more sites are present.",
-            )
+            why = f"only {len(self.signatures)} of {threshold} required survivors signed"
+            raise SiteLost("The round failed", why, "Start a new run when more sites are present.")
         return {name: self.signatures[name] for name in sorted(self.signatures)[:threshold]}
 
     def add_opening(self, opening: Opening) -> None:
         """Add a survivor's opening; a wrong one is refused and the site counts as missing."""
         self._check_reply(opening, Opening)
         if opening.sender in self._openings:
-            raise InvalidMessage(
-                "A survivor", "open once", f"a second opening from site {opening.sender}", "Ignore the second one."
-            )
-        for kind, seed in self._kinds((opening.sum_seed, opening.cover_seed)):
-            if not self._epoch.opens(opening.sender, seed, round=self._round, kind=kind):
-                raise ProtocolError(
-                    f"The opening of site {opening.sender} was refused",
-                    "its seed does not match the commitment",
-                    "Treat the site as missing.",
-                )
-        held = set(self.dropped).intersection(self._epoch.graph.neighbours(opening.sender))
-        if set(opening.key_shares) != (held if self._masked else set()):
-            raise ProtocolError(
-                f"The opening of site {opening.sender} was refused",
-                "it does not hold one share for each dropped site that shared with it",
-                "Treat the site as missing.",
-            )
+            got = f"a second opening from site {opening.sender}"
+            raise InvalidMessage("A survivor", "open once", got, "Ignore the second one.")
+        used = ((SUM, opening.sum_seed, self._masked), (COVER, opening.cover_seed, self._covered))
+        for kind, seed, vectors in used:
+            if vectors and not self._epoch.opens(opening.sender, seed, round=self._round, kind=kind):
+                what = f"The opening of site {opening.sender} was refused"
+                raise ProtocolError(what, "its seed does not match the commitment", "Treat the site as missing.")
+        shared_with = set(self.dropped).intersection(self._epoch.graph.neighbours(opening.sender))
+        if set(opening.key_shares) != (shared_with if self._masked else set()):
+            why = "it does not hold one share for each dropped site that shared with it"
+            raise ProtocolError(f"The opening of site {opening.sender} was refused", why, "Treat the site as missing.")
         self._openings[opening.sender] = opening
 
     def add_shares(self, shares: SeedShares) -> None:
@@ -187,15 +174,12 @@ class RecoverRound:
         """
         if not self._bound:
             return {}
-        found = {name: self._relied_on.get(name, b"") for name in self.missing}
-        for name, signature in found.items():
+        signatures = {name: self._relied_on.get(name, b"") for name in self.missing}
+        for name, signature in signatures.items():
             if not self.relies_on(name, signature, self._context):
-                raise ProtocolError(
-                    "The round failed",
-                    f"site {name} was lost and has not signed what the others relied on",
-                    "Have that site checked, then start a new run.",
-                )
-        return found
+                why = f"site {name} was lost and has not signed what the others relied on"
+                raise ProtocolError("The round failed", why, "Have that site checked, then start a new run.")
+        return signatures
 
     def total(self) -> NDArray[np.uint64]:
         """Return the sum of the survivors' summed vectors."""
@@ -216,31 +200,24 @@ class RecoverRound:
     def _take(self, vectors: dict[str, NDArray[np.uint64]], sender: str, vector: NDArray[np.uint64]) -> None:
         """Store one vector of a roster site, before the set is settled."""
         if self._statement:
-            raise ProtocolError(
-                f"The vector of site {sender} was refused", "the survivor set is settled", "Treat the site as lost."
-            )
+            what = f"The vector of site {sender} was refused"
+            raise ProtocolError(what, "the survivor set is settled", "Treat the site as lost.")
         if sender not in self._epoch.roster:
             raise ProtocolError("The vector was refused", "its sender is not in the roster", "Ignore it.")
         if sender in vectors:
-            raise InvalidMessage(
-                "A site", "send one vector of a kind", f"a second from site {sender}", "Ignore the second one."
-            )
+            got = f"a second from site {sender}"
+            raise InvalidMessage("A site", "send one vector of a kind", got, "Ignore the second one.")
         words = received(vector, sender=sender)
         for other in vectors.values():
             if words.size != other.size:
-                raise InvalidMessage(
-                    "All vectors",
-                    f"have {other.size} words",
-                    f"{words.size} from site {sender}",
-                    "Treat the site as lost.",
-                )
+                got = f"{words.size} from site {sender}"
+                raise InvalidMessage("All vectors", f"have {other.size} words", got, "Treat the site as lost.")
         vectors[sender] = words
 
     def _check_survivor(self, sender: str) -> None:
         if not self._statement or sender not in self.survivors:
-            raise ProtocolError(
-                "The message was refused", "its sender is not a survivor of a settled round", "Ignore it."
-            )
+            why = "its sender is not a survivor of a settled round"
+            raise ProtocolError("The message was refused", why, "Ignore it.")
 
     def _check_reply(self, reply: Opening | SeedShares, kind: type) -> None:
         """Refuse replies of the wrong type, sender, epoch or round."""
@@ -248,17 +225,8 @@ class RecoverRound:
             raise InvalidMessage("The reply", f"be {kind.__name__}", type(reply).__name__, "Ignore it.")
         self._check_survivor(reply.sender)
         if (reply.epoch, reply.round) != (self._epoch.number, self._round):
-            raise InvalidMessage(
-                f"The reply of site {reply.sender}",
-                f"be for epoch {self._epoch.number}, round {self._round}",
-                "a different epoch or round",
-                "Ignore it.",
-            )
-
-    def _kinds(self, values: tuple[bytes, bytes]) -> list[tuple[int, bytes]]:
-        """Return pairs (kind, value) of the masks this round used."""
-        used = ((SUM, values[0], self._masked), (COVER, values[1], self._covered))
-        return [(kind, value) for kind, value, vectors in used if vectors]
+            must = f"be for epoch {self._epoch.number}, round {self._round}"
+            raise InvalidMessage(f"The reply of site {reply.sender}", must, "a different epoch or round", "Ignore it.")
 
     def _mask_key(self, site: str, kind: int, size: int) -> bytes:
         """Return the key of a survivor's self-mask: opened by itself, or rebuilt from shares."""

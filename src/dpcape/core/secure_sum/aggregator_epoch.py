@@ -42,9 +42,8 @@ class AggregatorEpoch:
     ) -> None:
         missing = [site for site in config.sites if site not in pinned]
         if missing:
-            raise ProtocolError(
-                f"pinned must have a key for every site; {', '.join(missing)} missing", remedy="Pin it."
-            )
+            what = f"pinned must have a key for every site; {', '.join(missing)} missing"
+            raise ProtocolError(what, remedy="Pin it.")
         _, self.session_id = check_hellos(hellos, config=config, pinned=pinned)
         self.offers, self.digest = check_offers(offers, config=config, session_id=self.session_id, pinned=pinned)
         self.config = config
@@ -61,9 +60,8 @@ class AggregatorEpoch:
         Treat a site for which this raises as lost: no round may use its vectors.
         """
         if site not in self.roster or not verify(self.pinned[site], signature, acceptance(self.digest, site)):
-            raise ProtocolError(
-                f"The signature of site {site} was refused", "it is not for the same offers", "Treat the site as lost."
-            )
+            what = f"The signature of site {site} was refused"
+            raise ProtocolError(what, "it is not for the same offers", "Treat the site as lost.")
 
     def opens(self, site: str, seed: object, *, round: int, kind: int) -> bool:
         """Return whether a seed is the one the site committed to."""
@@ -71,8 +69,8 @@ class AggregatorEpoch:
             return False
         offer = self.offers[site]
         table = offer.sum_commitments if kind == SUM else offer.cover_commitments
-        made = commitment(self.session_id, site, epoch=self.number, round=round, kind=kind, seed=seed)
-        return equal(made, entry(table, round))
+        opened = commitment(self.session_id, site, epoch=self.number, round=round, kind=kind, seed=seed)
+        return equal(opened, entry(table, round))
 
     def fits(self, site: str, private: bytes, *, round: int) -> bool:
         """Return whether a round key matches the public key that the site signed."""

@@ -35,11 +35,8 @@ class BoxKey(Sealed):
             shared = self._private.exchange(X25519PublicKey.from_public_bytes(sender))
             return AESGCM(_box_key(shared, sender, self.public, context)).decrypt(_NONCE, box[_KEY_BYTES:], context)
         except (InvalidTag, ValueError) as error:
-            raise ProtocolError(
-                "The sealed box could not be opened",
-                "it was changed, or sealed for another site or step",
-                "Start a new run.",
-            ) from error
+            why = "it was changed, or sealed for another site or step"
+            raise ProtocolError("The sealed box could not be opened", why, "Start a new run.") from error
 
 
 def seal(receiver: bytes, message: bytes, context: bytes) -> bytes:

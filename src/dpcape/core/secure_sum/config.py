@@ -79,30 +79,19 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not set(names) <= set(within):
             raise InvalidMessage("A roster", "name only agreed sites", "an unknown site", "The aggregator is at fault.")
         if len(names) < self.floor:
-            raise SiteLost(
-                "The run failed",
-                f"only {len(names)} of at least {self.floor} required sites remained",
-                "Start a new run when more sites are present.",
-            )
+            why = f"only {len(names)} of at least {self.floor} required sites remained"
+            raise SiteLost("The run failed", why, "Start a new run when more sites are present.")
         return names
 
 
 def check_neighbours(n_neighbours: object, n_sites: int) -> int:
     """Return the number of neighbours in a sparse graph, or raise if there is no such graph among `n_sites` sites."""
     if not isinstance(n_neighbours, int) or isinstance(n_neighbours, bool) or n_neighbours % 2 or n_neighbours < 4:
-        raise InvalidParameter(
-            "n_neighbours",
-            "be an even whole number of at least 4",
-            repr(n_neighbours),
-            "Write for example 20, or leave it out for masks between all sites.",
-        )
+        remedy = "Write for example 20, or leave it out for masks between all sites."
+        raise InvalidParameter("n_neighbours", "be an even whole number of at least 4", repr(n_neighbours), remedy)
     if n_neighbours > n_sites - 2:
-        raise InvalidParameter(
-            "n_neighbours",
-            f"be at most {n_sites - 2} with {n_sites} sites",
-            n_neighbours,
-            "Leave it out for masks between all sites.",
-        )
+        must = f"be at most {n_sites - 2} with {n_sites} sites"
+        raise InvalidParameter("n_neighbours", must, n_neighbours, "Leave it out for masks between all sites.")
     return n_neighbours
 
 
@@ -112,45 +101,29 @@ def _check_names(sites: tuple[str, ...]) -> None:
         raise InvalidParameter("sites", "be a tuple of names", type(sites).__name__, "Use tuple(names).")
     for name in sites:
         if not name or len(name) > LARGEST_NAME or not name.isprintable():
-            raise InvalidParameter(
-                "A site name", f"be 1 to {LARGEST_NAME} printable characters", f"{name!r:.80}", "Rename the site."
-            )
+            must = f"be 1 to {LARGEST_NAME} printable characters"
+            raise InvalidParameter("A site name", must, f"{name!r:.80}", "Rename the site.")
     if list(sites) != sorted(set(sites)):
-        raise InvalidParameter(
-            "sites", "be sorted and distinct", f"{', '.join(sites):.80}", "Use tuple(sorted(set(names)))."
-        )
+        remedy = "Use tuple(sorted(set(names)))."
+        raise InvalidParameter("sites", "be sorted and distinct", f"{', '.join(sites):.80}", remedy)
     if len(sites) < LEAST_SITES:
-        raise InvalidParameter(
-            "sites",
-            f"be at least {LEAST_SITES}",
-            len(sites),
-            "With two, each could infer the other's value: use the Independent protocol.",
-        )
+        remedy = "With two, each could infer the other's value: use the Independent protocol."
+        raise InvalidParameter("sites", f"be at least {LEAST_SITES}", len(sites), remedy)
 
 
 def _check_counts(n_sites: int, threshold: int, n_colluding: int) -> None:
     """Refuse thresholds under which two survivor sets could be signed or one honest value opened."""
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in (threshold, n_colluding)):
-        raise InvalidParameter(
-            "threshold and n_colluding",
-            "be non-negative integers",
-            f"{threshold!r} and {n_colluding!r}",
-            "Pass integers.",
-        )
+        got = f"{threshold!r} and {n_colluding!r}"
+        raise InvalidParameter("threshold and n_colluding", "be non-negative integers", got, "Pass integers.")
     if threshold > n_sites:
         raise InvalidParameter("threshold", f"be at most the number of sites, {n_sites}", threshold, "Lower it.")
     if 2 * threshold <= n_sites + n_colluding:
         least = (n_sites + n_colluding) // 2 + 1
-        raise InvalidParameter(
-            "2 * threshold",
-            "exceed sites + n_colluding, or two survivor sets could be opened",
-            f"threshold {threshold} with {n_sites} sites and {n_colluding} colluding",
-            f"Raise threshold to {least} or more.",
-        )
+        must = "exceed sites + n_colluding, or two survivor sets could be opened"
+        got = f"threshold {threshold} with {n_sites} sites and {n_colluding} colluding"
+        raise InvalidParameter("2 * threshold", must, got, f"Raise threshold to {least} or more.")
     if threshold - n_colluding < 2:
-        raise InvalidParameter(
-            "threshold - n_colluding",
-            "be at least 2, or the sum reveals a single honest value",
-            f"{threshold} - {n_colluding}",
-            "Use the Independent protocol if all other sites may collude.",
-        )
+        must = "be at least 2, or the sum reveals a single honest value"
+        remedy = "Use the Independent protocol if all other sites may collude."
+        raise InvalidParameter("threshold - n_colluding", must, f"{threshold} - {n_colluding}", remedy)

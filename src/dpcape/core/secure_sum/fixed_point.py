@@ -46,12 +46,8 @@ def check_range(bound_steps: int, n_sites: int) -> None:
     if not _is_int(n_sites) or n_sites < 1:
         raise InvalidParameter("n_sites", "be a positive integer", repr(n_sites), "Pass an int.")
     if n_sites * bound_steps > LARGEST:
-        raise InvalidParameter(
-            "n_sites * bound_steps",
-            "be at most 2^63 - 1",
-            f"{n_sites} sites with {bound_steps} steps",
-            "Use a coarser grid or a smaller bound.",
-        )
+        got, remedy = f"{n_sites} sites with {bound_steps} steps", "Use a coarser grid or a smaller bound."
+        raise InvalidParameter("n_sites * bound_steps", "be at most 2^63 - 1", got, remedy)
 
 
 def to_ring(values: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -88,8 +84,8 @@ def packed(words: NDArray[np.uint64]) -> bytes:
 
     In this order they are packed and unpacked in a few operations on whole vectors.
     """
-    whole = np.ascontiguousarray(words, dtype="<u8")
-    return whole.view("<u4")[::2].tobytes() + whole.view("<u2")[2::4].tobytes()
+    contiguous = np.ascontiguousarray(words, dtype="<u8")
+    return contiguous.view("<u4")[::2].tobytes() + contiguous.view("<u2")[2::4].tobytes()
 
 
 def unpacked(data: bytes) -> NDArray[np.uint64]:
@@ -129,7 +125,7 @@ def zero_sum_share(total: NDArray[np.int64], n_sites: int, *, rank: int) -> NDAr
         raise InvalidParameter("n_sites", "be a positive integer", repr(n_sites), "Pass an int.")
     if not _is_int(rank) or not 0 <= rank < n_sites:
         raise InvalidParameter("rank", f"be an integer in [0, {n_sites})", repr(rank), "Ranks start at 0.")
-    # By hand: NumPy divides by one number fast, but not with a remainder.
+    # Computed from the quotient, because np.divmod by a scalar is slow.
     share = np.floor_divide(total, np.int64(n_sites))
     remainder = share * np.int64(n_sites)
     np.subtract(total, remainder, out=remainder)
@@ -150,9 +146,8 @@ def _check(values: object, dtype: np.dtype[np.generic], subject: str) -> NDArray
     if type(values) is not np.ndarray:
         raise InvalidParameter(subject, "be a plain NumPy array", type(values).__name__, "Use np.asarray().")
     if values.dtype != dtype:
-        raise InvalidParameter(
-            subject, f"have dtype {dtype.name} in native byte order", values.dtype.str, "Use astype()."
-        )
+        must = f"have dtype {dtype.name} in native byte order"
+        raise InvalidParameter(subject, must, values.dtype.str, "Use astype().")
     return values
 
 

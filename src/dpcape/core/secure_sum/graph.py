@@ -88,11 +88,11 @@ class MaskingGraph:
     def _laplacian(self, names: tuple[str, ...]) -> FloatArray:
         """Return the Laplacian of the graph between the named sites."""
         edges = np.empty((0, 2), dtype=np.int64) if self._edges is None else self._edges
-        place = {name: row for row, name in enumerate(names)}
-        rows = np.array([place.get(site, -1) for site in self._config.sites])[edges]
-        left, right = rows[(rows >= 0).all(axis=1)].T
+        row_of = {name: row for row, name in enumerate(names)}
+        rows = np.array([row_of.get(site, -1) for site in self._config.sites])[edges]
+        first, second = rows[(rows >= 0).all(axis=1)].T
         matrix = np.zeros((len(names), len(names)))
-        matrix[left, right] = matrix[right, left] = -1.0
+        matrix[first, second] = matrix[second, first] = -1.0
         matrix[np.diag_indices_from(matrix)] = -matrix.sum(axis=0)
         return matrix
 
@@ -146,7 +146,7 @@ def masking_graph(config: Config, session_id: bytes) -> MaskingGraph:
 def _neighbours(sites: tuple[str, ...], edges: IntArray) -> dict[str, tuple[str, ...]]:
     """Return each site's neighbours, sorted."""
     rows: list[list[int]] = [[] for _ in sites]
-    for left, right in edges.tolist():
-        rows[left].append(right)
-        rows[right].append(left)
+    for first, second in edges.tolist():
+        rows[first].append(second)
+        rows[second].append(first)
     return {site: tuple(sites[row] for row in sorted(own)) for site, own in zip(sites, rows, strict=True)}

@@ -59,12 +59,8 @@ class Identity(Sealed):
     def from_private_bytes(cls, private: bytes) -> Identity:
         """Return the identity with the private key that `private_bytes` returned."""
         if not isinstance(private, bytes) or len(private) != KEY_BYTES:
-            raise InvalidParameter(
-                "private",
-                f"be {KEY_BYTES} bytes",
-                "a different type or length (not shown: it may be secret)",
-                "Load the file written from private_bytes().",
-            )
+            must, got = f"be {KEY_BYTES} bytes", "a different type or length (not shown: it may be secret)"
+            raise InvalidParameter("private", must, got, "Load the file written from private_bytes().")
         return cls(Ed25519PrivateKey.from_private_bytes(private))
 
     def private_bytes(self) -> bytes:
@@ -104,7 +100,7 @@ def _is_valid(public: bytes, signature: bytes, message: bytes) -> bool:
     return True
 
 
-# Sites in one process check the same signatures.
+# Cached, because sites in one process check the same signatures.
 _is_known_valid = functools.lru_cache(maxsize=2**13)(_is_valid)
 
 

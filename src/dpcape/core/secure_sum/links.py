@@ -53,9 +53,8 @@ def check_hellos(
             raise InvalidMessage("hellos", "be Hello messages", type(hello).__name__, "Start a new run.")
     senders = [hello.sender for hello in hellos]
     if any(not isinstance(sender, str) for sender in senders) or sorted(senders) != list(config.sites):
-        raise ProtocolError(
-            "The session was refused", "there is not exactly one hello from each agreed site", "Start a new run."
-        )
+        why = "there is not exactly one hello from each agreed site"
+        raise ProtocolError("The session was refused", why, "Start a new run.")
     for hello in hellos:
         _check_lengths(hello)
     by_sender = {hello.sender: hello for hello in sorted(hellos, key=lambda hello: hello.sender)}
@@ -81,29 +80,25 @@ def agree(private: X25519PrivateKey, public: bytes, *, peer: str) -> bytes:
     try:
         return private.exchange(_public_key(public))
     except ValueError:
-        raise InvalidMessage(
-            f"The key of site {peer}", "be a valid X25519 key", "one of small order", "Exclude the site."
-        ) from None
+        must = "be a valid X25519 key"
+        raise InvalidMessage(f"The key of site {peer}", must, "one of small order", "Exclude the site.") from None
 
 
-# Sites in one process meet the same keys.
+# Cached, because sites in one process use the same keys.
 _public_key = lru_cache(maxsize=2**11)(X25519PublicKey.from_public_bytes)
 
 
 def _check_lengths(hello: Hello) -> None:
     """Refuse a hello that is malformed."""
     if not (_is_bytes(hello.nonce, NONCE_BYTES) and _is_bytes(hello.key, KEY_BYTES)):
-        raise InvalidMessage(
-            f"The hello of site {hello.sender}",
-            f"have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}",
-            "a different length",
-            "Install the same dpcape version everywhere.",
-        )
+        must = f"have a nonce of {NONCE_BYTES} bytes and a key of {KEY_BYTES}"
+        remedy = "Install the same dpcape version everywhere."
+        raise InvalidMessage(f"The hello of site {hello.sender}", must, "a different length", remedy)
     if not isinstance(hello.signature, bytes):
         raise _not_signed(hello)
 
 
-# Sites in one process receive the same hellos. What is refused is not remembered.
+# Cached, because sites in one process receive the same hellos; refusals raise and are not cached.
 @lru_cache(maxsize=4)
 def _checked_session_id(hellos: tuple[Hello, ...], terms: bytes, publics: tuple[bytes, ...]) -> bytes:
     """Return the session id, or raise unless each pinned identity signed its one hello, with a key of its own."""
@@ -129,8 +124,8 @@ def _hello_body(name: str, *, nonce: bytes, key: bytes, terms: bytes) -> bytes:
 
 
 def _session_id(hellos: Mapping[str, Hello], terms: bytes) -> bytes:
-    parts = [part for hello in hellos.values() for part in (hello.sender, hello.nonce, hello.key)]
-    return digest("session", terms, *parts)
+    fields = [field for hello in hellos.values() for field in (hello.sender, hello.nonce, hello.key)]
+    return digest("session", terms, *fields)
 
 
 def _is_bytes(value: object, length: int) -> bool:

@@ -59,8 +59,8 @@ class Retry(Sealed):
         except ProtocolError:
             self._last = max(self._last, (round, LARGEST_NUMBER))  # no further attempt of this round
             raise
-        told = (int(context is not None), context or b"")
-        bound = digest("retry", self._links.session_id, round, attempt, vector.size, *told, *names)
+        context_parts = (int(context is not None), context or b"")
+        bound = digest("retry", self._links.session_id, round, attempt, vector.size, *context_parts, *names)
         present = set(names)
         peers = [peer for peer in self._links.graph.neighbours(self._links.name) if peer in present]
         keys = {peer: self._links.key(peer, bound) for peer in peers}
@@ -70,22 +70,16 @@ class Retry(Sealed):
         """Return the sorted roster, or raise unless it consists of agreed sites, this one included."""
         names = self._links.config.check_roster(roster, within=self._links.config.sites)
         if self._links.name not in names:
-            raise ProtocolError(
-                f"A roster must name the site it is sent to; {self._links.name} is missing",
-                remedy="The aggregator is at fault.",
-            )
+            what = f"A roster must name the site it is sent to; {self._links.name} is missing"
+            raise ProtocolError(what, remedy="The aggregator is at fault.")
         self._links.graph.check_connected(names)
         return names
 
     def _burn(self, round: int, attempt: int) -> None:
         """Refuse numbers that do not increase, and remember these."""
         if (round, attempt) <= self._last:
-            raise InvalidMessage(
-                "(round, attempt)",
-                "increase",
-                f"({round}, {attempt}) after {self._last}",
-                "A mask serves once: start a new run.",
-            )
+            got = f"({round}, {attempt}) after {self._last}"
+            raise InvalidMessage("(round, attempt)", "increase", got, "A mask serves once: start a new run.")
         if round != self._last[0]:
             self._seen.clear()
         self._last = (round, attempt)
@@ -98,9 +92,8 @@ class Retry(Sealed):
         sample = np.ascontiguousarray(vector[:: 1 + vector.size // 4096])
         mark = hashlib.sha256(sample.tobytes()).digest()
         if mark in self._seen:
-            raise InvalidMessage(
-                "vector", "be a fresh draw for each attempt", "the vector of an earlier attempt", "Draw again."
-            )
+            got = "the vector of an earlier attempt"
+            raise InvalidMessage("vector", "be a fresh draw for each attempt", got, "Draw again.")
         self._seen.add(mark)
 
 
@@ -137,11 +130,8 @@ def retry_sum(roster: Sequence[str], vectors: Mapping[str, NDArray[np.uint64]]) 
         raise ProtocolError("The sum was refused", "a vector's sender is not in the roster", "Ignore that vector.")
     missing = sorted(set(roster) - set(vectors))
     if missing:
-        raise SiteLost(
-            "The sum failed",
-            f"{', '.join(missing)} sent no vector",
-            "Begin a new attempt without them, with fresh draws.",
-        )
+        remedy = "Begin a new attempt without them, with fresh draws."
+        raise SiteLost("The sum failed", f"{', '.join(missing)} sent no vector", remedy)
     return add_up(vectors)
 
 
@@ -153,9 +143,8 @@ def add_up(vectors: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.uint64]:
         if total is None:
             total = words.copy()
         elif words.size != total.size:
-            raise InvalidMessage(
-                "All vectors", f"have {total.size} words", f"{words.size} from site {sender}", "Treat the site as lost."
-            )
+            got = f"{words.size} from site {sender}"
+            raise InvalidMessage("All vectors", f"have {total.size} words", got, "Treat the site as lost.")
         else:
             np.add(total, words, out=total)
     if total is None:

@@ -80,11 +80,8 @@ def check_offers(
             raise InvalidMessage("offers", "be Offer messages", type(offer).__name__, "Start a new run.")
     roster = config.check_roster([offer.sender for offer in offers], within=config.sites)
     if config.n_neighbours and len(roster) < len(config.sites):
-        raise ProtocolError(
-            "The offers were refused",
-            "a site's is missing, and with n_neighbours all sites must offer",
-            "Start a new run with the sites that are present.",
-        )
+        why = "a site's is missing, and with n_neighbours all sites must offer"
+        raise ProtocolError("The offers were refused", why, "Start a new run with the sites that are present.")
     for offer in offers:
         _check_form(offer)
     by_sender = {offer.sender: offer for offer in sorted(offers, key=lambda offer: offer.sender)}
@@ -92,29 +89,25 @@ def check_offers(
     return by_sender, _checked_digest(public, session_id, tuple(pinned[name] for name in roster))
 
 
-# Sites in one process receive the same offers, each with its own box. What is refused is not remembered.
+# Cached, because sites in one process receive the same offers; refusals raise and are not cached.
 @lru_cache(maxsize=4)
 def _checked_digest(offers: tuple[_PublicPart, ...], session_id: bytes, publics: tuple[bytes, ...]) -> bytes:
     """Return the epoch's digest, or raise unless the offers are signed, of one epoch, and their keys fit for use."""
-    parts: list[bytes | str] = []
+    bodies: list[bytes | str] = []
     for (*signed, signature), public in zip(offers, publics, strict=True):
         body = remembered_digest("offer", session_id, *signed)
         sender = str(signed[0])
         if not verify(public, signature, body):
-            raise ProtocolError(
-                f"The offer of site {sender} was refused",
-                "it is not signed by its pinned identity for this session",
-                "Compare fingerprints with that site.",
-            )
-        parts += (sender, body)
+            why = "it is not signed by its pinned identity for this session"
+            raise ProtocolError(f"The offer of site {sender} was refused", why, "Compare fingerprints with that site.")
+        bodies += (sender, body)
     if len({(epoch, n_rounds) for _, epoch, n_rounds, *_ in offers}) != 1:
-        raise InvalidMessage(
-            "offers", "be for one epoch and one number of rounds", "several epochs or numbers", "Start a new run."
-        )
+        must = "be for one epoch and one number of rounds"
+        raise InvalidMessage("offers", must, "several epochs or numbers", "Start a new run.")
     keys = {sender: [entry(table, r) for r in range(n_rounds)] for sender, _, n_rounds, table, *_ in offers}
     _refuse_repeated_keys(keys)
     _refuse_small_order(keys)
-    return digest("epoch", session_id, *parts)
+    return digest("epoch", session_id, *bodies)
 
 
 def open_box(links: Links, offer: Offer) -> bytearray:
@@ -122,25 +115,17 @@ def open_box(links: Links, offer: Offer) -> bytearray:
     body = offer_body(offer, links.session_id)
     box = offer.boxes.get(links.name) if isinstance(offer.boxes, dict) else None
     if not isinstance(box, bytes):
-        raise ProtocolError(
-            f"The offer of site {offer.sender} was refused", "it has no box for this site", "Start a new run."
-        )
+        what = f"The offer of site {offer.sender} was refused"
+        raise ProtocolError(what, "it has no box for this site", "Start a new run.")
     key = _box_key(links, offer.sender, dealer=offer.sender, receiver=links.name, body=body)
     try:
         content = AESGCM(key).decrypt(_NONCE, box, body)
     except InvalidTag:
-        raise ProtocolError(
-            f"The box of site {offer.sender} could not be opened",
-            "it was tampered with or misdirected",
-            "Start a new run.",
-        ) from None
+        what = f"The box of site {offer.sender} could not be opened"
+        raise ProtocolError(what, "it was tampered with or misdirected", "Start a new run.") from None
     if len(content) != offer.n_rounds * N_KINDS * SHARE_BYTES:
-        raise InvalidMessage(
-            f"The box of site {offer.sender}",
-            f"have {offer.n_rounds * N_KINDS * SHARE_BYTES} bytes, three shares per round",
-            len(content),
-            "Exclude the site.",
-        )
+        must = f"have {offer.n_rounds * N_KINDS * SHARE_BYTES} bytes, three shares per round"
+        raise InvalidMessage(f"The box of site {offer.sender}", must, len(content), "Exclude the site.")
     # Elements below 2^256 begin with a zero byte: nearly always all of them do.
     if any(content[::SHARE_BYTES]):
         for start in range(0, len(content), SHARE_BYTES):
@@ -172,22 +157,22 @@ def public_key(private: bytes) -> bytes:
 
 def secret_at(secrets: bytes | bytearray, round: int, kind: int) -> bytes:
     """Return one secret of a round."""
-    return bytes(secrets[_place(round, kind, SECRET_BYTES)])
+    return bytes(secrets[_slice(round, kind, SECRET_BYTES)])
 
 
 def share_at(shares: bytes | bytearray, round: int, kind: int) -> bytes:
     """Return one share of a round."""
-    return bytes(shares[_place(round, kind, SHARE_BYTES)])
+    return bytes(shares[_slice(round, kind, SHARE_BYTES)])
 
 
 def wipe_secret(secrets: bytearray, round: int, kind: int) -> None:
     """Overwrite one secret of a round."""
-    secrets[_place(round, kind, SECRET_BYTES)] = bytes(SECRET_BYTES)
+    secrets[_slice(round, kind, SECRET_BYTES)] = bytes(SECRET_BYTES)
 
 
 def wipe_share(shares: bytearray, round: int, kind: int) -> None:
     """Overwrite one share of a round."""
-    shares[_place(round, kind, SHARE_BYTES)] = bytes(SHARE_BYTES)
+    shares[_slice(round, kind, SHARE_BYTES)] = bytes(SHARE_BYTES)
 
 
 def entry(table: bytes, round: int) -> bytes:
@@ -195,7 +180,7 @@ def entry(table: bytes, round: int) -> bytes:
     return table[round * 32 : (round + 1) * 32]
 
 
-def _place(round: int, kind: int, width: int) -> slice:  # type: ignore[explicit-any]
+def _slice(round: int, kind: int, width: int) -> slice:  # type: ignore[explicit-any]
     start = (round * N_KINDS + kind) * width
     return slice(start, start + width)
 
@@ -248,12 +233,8 @@ def _check_form(offer: Offer) -> None:
             return
     numbers = (offer.epoch, offer.n_rounds)
     if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63 for n in numbers):
-        raise InvalidMessage(
-            f"The epoch and n_rounds of site {offer.sender}",
-            "be integers in [0, 2^63)",
-            f"{numbers!r:.80}",
-            "Exclude the site.",
-        )
+        must, got = "be integers in [0, 2^63)", f"{numbers!r:.80}"
+        raise InvalidMessage(f"The epoch and n_rounds of site {offer.sender}", must, got, "Exclude the site.")
     if not 1 <= offer.n_rounds <= LARGEST_EPOCH:
         raise InvalidMessage("n_rounds", f"be between 1 and {LARGEST_EPOCH}", offer.n_rounds, "Use several epochs.")
     if any(not isinstance(table, bytes) or len(table) != 32 * offer.n_rounds for table in tables):
@@ -279,11 +260,8 @@ def _refuse_small_order(keys: Mapping[str, Sequence[bytes]]) -> None:
     for sender, own in keys.items():
         for key in own:
             if key[:31] + bytes([key[31] & 0x7F]) in _SMALL_ORDER:
-                raise ProtocolError(
-                    f"The offer of site {sender} was refused",
-                    "a round key is of small order",
-                    "Nothing was charged for this epoch. Install the same dpcape version everywhere.",
-                )
+                remedy = "Nothing was charged for this epoch. Install the same dpcape version everywhere."
+                raise ProtocolError(f"The offer of site {sender} was refused", "a round key is of small order", remedy)
 
 
 def forget_offers() -> None:

@@ -31,25 +31,17 @@ def rebuild(
     wrong = tuple(sorted(set(shares) - set(well_formed)))
     threshold = graph.threshold(dealer)
     if len(well_formed) < threshold:
-        raise SiteLost(
-            "The round failed",
-            f"only {len(well_formed)} of {threshold} required sites sent a share of site {dealer}",
-            "Start a new run when more sites are present.",
-        )
+        why = f"only {len(well_formed)} of {threshold} required sites sent a share of site {dealer}"
+        raise SiteLost("The round failed", why, "Start a new run when more sites are present.")
     by_index = {graph.index(dealer, holder): share for holder, share in well_formed.items()}
     for tried, chosen in enumerate(_choices(by_index, threshold)):
         secret = _secret(chosen)
         if secret is not None and right(secret):
-            bad = _misfits(chosen, by_index) if tried else []
+            # After the first try some shares do not lie on the polynomial of the chosen ones.
+            bad = [i for i, share in by_index.items() if tried and not shamir.consistent(chosen, index=i, share=share)]
             return secret, tuple(sorted((*wrong, *(graph.holders(dealer)[i - 1] for i in bad))))
-    raise ProtocolError(
-        "The round failed", f"no shares of site {dealer} rebuild the secret it committed to", "Exclude that site."
-    )
-
-
-def _misfits(chosen: Mapping[int, bytes], by_index: Mapping[int, bytes]) -> list[int]:
-    """Return the indices of the shares that do not lie on the polynomial of the chosen ones."""
-    return [i for i, share in by_index.items() if not shamir.consistent(chosen, index=i, share=share)]
+    why = f"no shares of site {dealer} rebuild the secret it committed to"
+    raise ProtocolError("The round failed", why, "Exclude that site.")
 
 
 def _choices(by_index: Mapping[int, bytes], threshold: int) -> Iterator[dict[int, bytes]]:
@@ -57,8 +49,8 @@ def _choices(by_index: Mapping[int, bytes], threshold: int) -> Iterator[dict[int
     indices = sorted(by_index)
     left_out = (set(out) for n in range(len(indices) - threshold + 1) for out in combinations(indices, n))
     for out in islice(left_out, MOST_TRIES):
-        kept = [i for i in indices if i not in out][:threshold]
-        yield {i: by_index[i] for i in kept}
+        chosen = [i for i in indices if i not in out][:threshold]
+        yield {i: by_index[i] for i in chosen}
 
 
 def _secret(chosen: Mapping[int, bytes]) -> bytes | None:

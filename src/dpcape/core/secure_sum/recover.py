@@ -56,9 +56,8 @@ class Recover(Sealed):
         check_number(epoch, "epoch")
         check_number(n_rounds, "n_rounds")
         if epoch <= self._last_epoch:
-            raise InvalidMessage(
-                "epoch", "increase", f"{epoch} after {self._last_epoch}", "An offer serves once: use a new number."
-            )
+            remedy = "An offer serves once: use a new number."
+            raise InvalidMessage("epoch", "increase", f"{epoch} after {self._last_epoch}", remedy)
         if not 1 <= n_rounds <= LARGEST_EPOCH:
             raise InvalidMessage("n_rounds", f"be in [1, {LARGEST_EPOCH}]", n_rounds)
         self.forget()
@@ -78,11 +77,8 @@ class Recover(Sealed):
     def accept(self, offers: Sequence[Offer]) -> bytes:
         """Check the offers of the epoch's roster, keep the shares, return a signature of them; once per epoch."""
         if self._offered is None:
-            raise ProtocolError(
-                "The offers were refused",
-                "this site has no open offer of its own: offers are accepted once, after offer()",
-                "Start a new epoch.",
-            )
+            why = "this site has no open offer of its own: offers are accepted once, after offer()"
+            raise ProtocolError("The offers were refused", why, "Start a new epoch.")
         (own, secrets), self._offered = self._offered, None
         session_id = self._links.session_id
         by_sender, epoch_digest = check_offers(
@@ -90,9 +86,8 @@ class Recover(Sealed):
         )
         mine = by_sender.get(own.sender)
         if mine is None or not equal(offer_body(mine, session_id), offer_body(own, session_id)):
-            raise ProtocolError(
-                "The offers were refused", "this site's own offer is missing or changed", "The aggregator is at fault."
-            )
+            why = "this site's own offer is missing or changed"
+            raise ProtocolError("The offers were refused", why, "The aggregator is at fault.")
         peers = [name for name in self._links.graph.neighbours(own.sender) if name in by_sender]
         self._epoch = SiteEpoch(
             epoch_digest,
@@ -136,9 +131,8 @@ class Recover(Sealed):
         """Return a signature of the context of this site's vectors, without which its seeds cannot be rebuilt."""
         with self._at(round) as (epoch, state):
             if state.bound is None or state.opened:
-                raise ProtocolError(
-                    f"Round {round} has no context to sign, or is opened", remedy="Mask a vector with a context first."
-                )
+                what = f"Round {round} has no context to sign, or is opened"
+                raise ProtocolError(what, remedy="Mask a vector with a context first.")
             return self._identity.sign(reliance(epoch.digest, round=round, context=state.bound, site=self._links.name))
 
     def sign(self, survivors: Sequence[str], *, round: int, context: bytes) -> bytes:
@@ -149,25 +143,17 @@ class Recover(Sealed):
                 raise InvalidMessage(f"Round {round}", must, "a second one", "The aggregator is at fault.")
             names = self._links.config.check_roster(survivors, within=tuple(epoch.keys))
             if self._links.name not in names:
-                raise ProtocolError(
-                    f"A survivor set must name the site it is sent to; {self._links.name} is missing",
-                    remedy="The aggregator is at fault.",
-                )
+                what = f"A survivor set must name the site it is sent to; {self._links.name} is missing"
+                raise ProtocolError(what, remedy="The aggregator is at fault.")
             self._links.graph.check_connected(names)
             if not (state.summed or state.covered):
-                raise ProtocolError(
-                    "The survivor set was not signed",
-                    f"this site sent no vector in round {round}",
-                    "The aggregator is at fault.",
-                )
+                why = f"this site sent no vector in round {round}"
+                raise ProtocolError("The survivor set was not signed", why, "The aggregator is at fault.")
             if not isinstance(context, bytes):
                 raise InvalidMessage("context", "be bytes", type(context).__name__, "Pass a digest.")
             if state.bound is not None and state.bound != context:
-                raise ProtocolError(
-                    "The survivor set was not signed",
-                    "context differs from that of the masked vectors",
-                    "The aggregator is at fault.",
-                )
+                why = "context differs from that of the masked vectors"
+                raise ProtocolError("The survivor set was not signed", why, "The aggregator is at fault.")
             sent = {"summed": state.summed, "covered": state.covered}
             state.survivors = names
             state.statement = statement(epoch.digest, round=round, **sent, context=context, survivors=names)
@@ -200,27 +186,23 @@ class Recover(Sealed):
         """
         with self._at(round) as (epoch, state):
             if not state.opened:
-                raise ProtocolError(
-                    "Seed shares were refused", f"this site has not opened round {round}", "Open the round first."
-                )
+                why = f"this site has not opened round {round}"
+                raise ProtocolError("Seed shares were refused", why, "Open the round first.")
             if not isinstance(missing, list | tuple) or any(not isinstance(name, str) for name in missing):
                 raise InvalidMessage("missing", "be a list of site names", type(missing).__name__, "Pass names.")
             names = sorted(set(missing))
             if not set(names) <= set(state.survivors) - {self._links.name}:
-                raise ProtocolError(
-                    "Seed shares were refused",
-                    "they are not all of other signed survivors",
-                    "The aggregator is at fault.",
-                )
-            held = [name for name in names if epoch.holds(name)]
+                why = "they are not all of other signed survivors"
+                raise ProtocolError("Seed shares were refused", why, "The aggregator is at fault.")
+            shared = [name for name in names if epoch.holds(name)]
             if state.bound is not None:
-                self._check_relied_on(epoch, held, relied_on, round=round, context=state.bound)
+                self._check_relied_on(epoch, shared, relied_on, round=round, context=state.bound)
             return SeedShares(
                 sender=self._links.name,
                 epoch=epoch.number,
                 round=round,
-                sum_shares={name: epoch.share(name, round, SUM) for name in held if state.summed},
-                cover_shares={name: epoch.share(name, round, COVER) for name in held if state.covered},
+                sum_shares={name: epoch.share(name, round, SUM) for name in shared if state.summed},
+                cover_shares={name: epoch.share(name, round, COVER) for name in shared if state.covered},
             )
 
     @contextmanager
@@ -232,9 +214,8 @@ class Recover(Sealed):
             raise ProtocolError("The message was refused", "no epoch was accepted", "Send offers first.")
         state = epoch.at(round)
         if state.spoiled:
-            raise ProtocolError(
-                f"Round {round} is unusable", "a message in it was refused; its secrets are erased", "Use a new round."
-            )
+            why = "a message in it was refused; its secrets are erased"
+            raise ProtocolError(f"Round {round} is unusable", why, "Use a new round.")
         try:
             yield epoch, state
         except BaseException:
@@ -266,49 +247,33 @@ class Recover(Sealed):
         for name in names:
             message = reliance(epoch.digest, round=round, context=context, site=name)
             if not verify(self._pinned[name], signed.get(name), message):
-                raise ProtocolError(
-                    "Seed shares were refused",
-                    f"site {name} has not signed what this site relied on",
-                    "The aggregator is at fault.",
-                )
+                why = f"site {name} has not signed what this site relied on"
+                raise ProtocolError("Seed shares were refused", why, "The aggregator is at fault.")
 
     def _check_open(self, state: SiteRound, survivors: Sequence[str], signatures: Mapping[str, bytes]) -> None:
         """Refuse to open unless threshold survivors, this site included, signed what this site signed."""
         if not state.statement or state.opened:
-            raise ProtocolError(
-                "The opening was refused",
-                "this site has not signed a survivor set, or opened already: a round is opened once",
-                "Use a new round.",
-            )
+            why = "this site has not signed a survivor set, or opened already: a round is opened once"
+            raise ProtocolError("The opening was refused", why, "Use a new round.")
         if not isinstance(survivors, list | tuple) or tuple(survivors) != state.survivors:
-            raise ProtocolError(
-                "The opening was refused",
-                "the survivor set is not the signed one, sorted",
-                "The aggregator is at fault.",
-            )
+            why = "the survivor set is not the signed one, sorted"
+            raise ProtocolError("The opening was refused", why, "The aggregator is at fault.")
         if not isinstance(signatures, Mapping) or not set(signatures) <= set(state.survivors):
             raise ProtocolError("The opening was refused", "a signer is not a survivor", "The aggregator is at fault.")
         others = {name: signature for name, signature in signatures.items() if name != self._links.name}
         for name, signature in others.items():
             if not verify(self._pinned[name], signature, state.statement):
-                raise ProtocolError(
-                    "The opening was refused",
-                    f"site {name} has not signed the same set",
-                    "Compare fingerprints with that site.",
-                )
+                why = f"site {name} has not signed the same set"
+                raise ProtocolError("The opening was refused", why, "Compare fingerprints with that site.")
         if len(others) + 1 < self._links.config.threshold:
-            raise ProtocolError(
-                "The opening was refused",
-                f"only {len(others) + 1} of {self._links.config.threshold} required sites signed",
-                "Collect more signatures.",
-            )
+            why = f"only {len(others) + 1} of {self._links.config.threshold} required sites signed"
+            raise ProtocolError("The opening was refused", why, "Collect more signatures.")
 
 
 def _bind(state: SiteRound, context: bytes | None) -> None:
     """Bind a round to the context of its vectors; all its vectors must have the same."""
     check_context(context)
     if (state.summed or state.covered) and state.bound != context:
-        raise ProtocolError(
-            "The vector was refused", "all vectors of a round must have one context", "Use a new round."
-        )
+        why = "all vectors of a round must have one context"
+        raise ProtocolError("The vector was refused", why, "Use a new round.")
     state.bound = context

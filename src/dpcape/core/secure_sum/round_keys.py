@@ -22,7 +22,7 @@ def self_key(
     Who has the seed can compute the key for any `bound`. What keeps the seed of a site with another context from the
     aggregator is that nobody gives a share of it (`reliance`).
     """
-    return expand(seed, digest("self", _LABELS[kind], epoch_digest, round, size, *_told(bound)))
+    return expand(seed, digest("self", _LABELS[kind], epoch_digest, round, size, *_context_parts(bound)))
 
 
 def pair_context(epoch_digest: bytes, *, round: int, size: int, bound: bytes | None) -> bytes:
@@ -30,7 +30,7 @@ def pair_context(epoch_digest: bytes, *, round: int, size: int, bound: bytes | N
 
     With `bound`, the masks of sites with different contexts do not cancel.
     """
-    return digest("recover", epoch_digest, round, size, *_told(bound))
+    return digest("recover", epoch_digest, round, size, *_context_parts(bound))
 
 
 def pair_key(private: X25519PrivateKey, public: bytes, *, names: tuple[str, str], context: bytes) -> bytes:
@@ -59,6 +59,6 @@ def statement(
     return digest("survivors", epoch_digest, round, int(summed), int(covered), context, *survivors)
 
 
-def _told(bound: bytes | None) -> tuple[int, bytes]:
+def _context_parts(bound: bytes | None) -> tuple[int, bytes]:
     """Return the parts of a digest that stand for a context, or for none."""
     return int(bound is not None), bound or b""

@@ -14,6 +14,5 @@ class Sealed:
         return f"{type(self).__name__}()"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{type(self).__name__} holds secrets and must not be pickled or copied. Make a new one instead."
-        )
+        what = f"{type(self).__name__} holds secrets and must not be pickled or copied. Make a new one instead."
+        raise TypeError(what)

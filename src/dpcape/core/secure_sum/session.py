@@ -104,9 +104,8 @@ class Session(Sealed):
                 raise InvalidMessage("A session", "begin once", "hellos again", "Make a new session.")
             by_sender, session_id = check_hellos(hellos, config=self._config, pinned=self._pinned)
             if by_sender[self._name] != self._hello:
-                raise ProtocolError(
-                    "The session was refused", "this site's own hello was changed", "The aggregator is at fault."
-                )
+                why = "this site's own hello was changed"
+                raise ProtocolError("The session was refused", why, "The aggregator is at fault.")
             links = make_links(
                 self._name, config=self._config, private=private, hellos=by_sender, session_id=session_id
             )
@@ -200,9 +199,8 @@ class Session(Sealed):
     def _alone(self) -> Iterator[None]:
         """Allow one call at a time, in the process that made the session: a copied state would use masks twice."""
         if os.getpid() != self._process:
-            raise InvalidMessage(
-                "A session", "stay in the process that made it", "a call from a forked process", "Make a new session."
-            )
+            must = "stay in the process that made it"
+            raise InvalidMessage("A session", must, "a call from a forked process", "Make a new session.")
         with self._lock:
             yield
 
@@ -210,11 +208,11 @@ class Session(Sealed):
         return f"Session({self._name!r}, session={self.session_words!r})"
 
 
-def _begun(part: _T | None) -> _T:
+def _begun(state: _T | None) -> _T:
     """Return a part of a session that exists only after `begin`."""
-    if part is None:
+    if state is None:
         raise ProtocolError("The request was refused", "the session has not begun", "Call begin() with the hellos.")
-    return part
+    return state
 
 
 def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes], config: Config) -> None:
@@ -223,19 +221,14 @@ def _check_pinned(name: str, identity: Identity, *, pinned: Mapping[str, bytes],
         raise InvalidParameter("name", f"be one of {', '.join(config.sites):.200}", repr(name), "Use this site's name.")
     missing = [site for site in config.sites if site not in pinned]
     if missing:
-        raise InvalidParameter(
-            "pinned",
-            f"have an identity key for every site; {', '.join(missing)} missing",
-            remedy="Pin the missing keys.",
-        )
+        must = f"have an identity key for every site; {', '.join(missing)} missing"
+        raise InvalidParameter("pinned", must, remedy="Pin the missing keys.")
     keys = [pinned[site] for site in config.sites]
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in keys):
-        raise InvalidParameter(
-            "pinned identity keys", f"be {KEY_BYTES} bytes", "a different length or type", "Pin them again."
-        )
+        got = "a different length or type"
+        raise InvalidParameter("pinned identity keys", f"be {KEY_BYTES} bytes", got, "Pin them again.")
     if len(set(keys)) != len(keys):
         raise InvalidParameter("pinned identity keys", "be distinct", "one key under two names", "Pin them again.")
     if pinned[name] != identity.public:
-        raise InvalidParameter(
-            "pinned", f"have this site's own public key under {name!r}", "a different key", "Pin identity.public."
-        )
+        must = f"have this site's own public key under {name!r}"
+        raise InvalidParameter("pinned", must, "a different key", "Pin identity.public.")

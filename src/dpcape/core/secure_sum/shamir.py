@@ -56,9 +56,8 @@ def consistent(shares: Mapping[int, bytes], *, index: int, share: bytes) -> bool
 def decode(share: object) -> int:
     """Return the field element of one share, or raise if the share is malformed."""
     if not isinstance(share, bytes) or len(share) != SHARE_BYTES:
-        raise InvalidMessage(
-            "A share", f"be {SHARE_BYTES} bytes", "a different type or length", "The sender is at fault."
-        )
+        got = "a different type or length"
+        raise InvalidMessage("A share", f"be {SHARE_BYTES} bytes", got, "The sender is at fault.")
     value = int.from_bytes(share, "big")
     if value >= PRIME:
         raise InvalidMessage("A share", "be a field element", "a value above the prime", "The sender is at fault.")

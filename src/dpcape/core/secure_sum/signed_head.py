@@ -36,12 +36,12 @@ class SignedHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         cls, identity: Identity, site: str, length: int, head: str, accepted: tuple[tuple[int, str], ...]
     ) -> SignedHead:
         """Return a signed statement."""
-        made = cls(site=site, length=length, head=head, accepted=accepted)
-        return msgspec.structs.replace(made, signature=identity.sign(made.statement()))
+        unsigned = cls(site=site, length=length, head=head, accepted=accepted)
+        return msgspec.structs.replace(unsigned, signature=identity.sign(unsigned.statement()))
 
     def statement(self) -> bytes:
         """Return what is signed."""
-        lost = [part for entry in self.accepted for part in entry]
+        lost = [field for entry in self.accepted for field in entry]
         return digest("ledger head", self.site, self.length, self.head, len(self.accepted), *lost)
 
     def is_genuine(self, public: bytes) -> bool:

@@ -82,8 +82,8 @@ class SiteEpoch(Sealed):
 
     def wipe_all(self) -> None:
         """Overwrite everything secret of all rounds: the epoch is over."""
-        for kept in (self._secrets, *self._shares.values()):
-            kept[:] = bytes(len(kept))
+        for secrets in (self._secrets, *self._shares.values()):
+            secrets[:] = bytes(len(secrets))
 
     def keep_seed_shares(self, round: int) -> None:
         """Overwrite all secrets of an opened round except the seed shares of its survivors.

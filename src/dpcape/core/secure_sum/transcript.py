@@ -53,9 +53,9 @@ def forget_digests() -> None:
     remembered_digest.cache_clear()
 
 
-def equal(left: bytes, right: bytes) -> bool:
+def equal(first: bytes, second: bytes) -> bool:
     """Return whether two byte strings are equal, in time that does not depend on where they differ."""
-    return hmac.compare_digest(left, right)
+    return hmac.compare_digest(first, second)
 
 
 def grouped(value: bytes) -> str:

@@ -24,9 +24,8 @@ _SILENT_SECONDS = 45.0
 def opened(admin_kit: Path) -> Iterator[Coordination]:
     """Open a session with the federation's server, and close it at the end."""
     if not (admin_kit / "startup").is_dir():
-        raise TransportError(
-            f"The federation's admin kit is not at {str(admin_kit)!r}", remedy="Run 'dpcape federation init'."
-        )
+        what = f"The federation's admin kit is not at {str(admin_kit)!r}"
+        raise TransportError(what, remedy="Run 'dpcape federation init'.")
     try:
         # FLARE prints a greeting to standard output, which is reserved for the result.
         with contextlib.redirect_stdout(sys.stderr):
@@ -34,9 +33,8 @@ def opened(admin_kit: Path) -> Iterator[Coordination]:
                 username=ADMIN, startup_kit_location=str(admin_kit.resolve()), timeout=_CONNECT_SECONDS
             )
     except Exception as error:
-        raise TransportError(
-            "Connection failed", "the federation's server did not answer", "Run 'dpcape federation serve'."
-        ) from error
+        why = "the federation's server did not answer"
+        raise TransportError("Connection failed", why, "Run 'dpcape federation serve'.") from error
     try:
         yield Coordination(session)
     finally:
@@ -113,7 +111,6 @@ def _engine(call: Callable[[], Any]) -> Any:
         with contextlib.redirect_stdout(sys.stderr):
             return call()
     except Exception as error:
-        raise TransportError(
-            f"The federation's server refused the request: {str(error).rstrip('.')}",
-            remedy="If it was stopped, start it with 'dpcape federation serve' and run the same command again.",
-        ) from error
+        what = f"The federation's server refused the request: {str(error).rstrip('.')}"
+        remedy = "If it was stopped, start it with 'dpcape federation serve' and run the same command again."
+        raise TransportError(what, remedy=remedy) from error

@@ -35,14 +35,14 @@ _NO_RIGHTS = {**dict.fromkeys(_RIGHTS, "none"), "view": "any"}
 
 
 def authorization(*, at_server: bool) -> dict[str, Any]:
-    """Return authorization.json; at the server a job may also be asked how it stands."""
+    """Return authorization.json; at the server a job's status may also be queried."""
     rights = {**_RIGHTS, "app_command": "any"} if at_server else _RIGHTS
     roles = {"project_admin": rights, "org_admin": _NO_RIGHTS, "lead": _NO_RIGHTS, "member": _NO_RIGHTS}
     return {"format_version": "1.0", "permissions": roles}
 
 
 def site_resources() -> dict[str, Any]:
-    """Return a site's resources.json: dpcape's executor alone, no log leaves, and dpcape starts jobs."""
+    """Return a site's resources.json: only dpcape's executor, no log streaming, and dpcape's job launcher."""
     resource = "nvflare.app_common.resource_{}s.gpu_resource_{}.GPUResource{}"
     manager = {"num_of_gpus": 0, "mem_per_gpu_in_GiB": 0, "expiration_period": 300}
     components: list[dict[str, Any]] = [
@@ -67,7 +67,7 @@ def comm_config(port: int) -> dict[str, Any]:
 
 
 def server_resources(default: dict[str, Any], store: Path) -> dict[str, Any]:
-    """Return the server's resources.json: dpcape's controller alone, stores under ``store`` (absolute)."""
+    """Return the server's resources.json: only dpcape's controller, stores under ``store`` (absolute)."""
     resources = copy.deepcopy(default)
     resources["class_allow_list"] = [CONTROLLER]
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")

@@ -1,4 +1,4 @@
-"""What FLARE starts at the server for one job: the Federation over the job's line, and the study's estimator."""
+"""What FLARE starts at the server for one job: the Federation over the job's transport, and the study's estimator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from dpcape.federation.kept_releases import KeptReleases
 from dpcape.runs.study_run import EVENTS, StudyRun
 from dpcape.study.study import Study
 from dpcape.transport.carried_transport import Call, CarriedTransport
-from dpcape.transport.carrier import Carrier
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.timing import PRESET
 
@@ -55,10 +54,13 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         self._heads = read_heads(config)
         self._out = Path(workspace.get_run_dir(job)) / RESULT_FOLDER
         self._out.mkdir(mode=0o700, exist_ok=True)
-        self._releases = _taken_over(config / RELEASES, self._out / RELEASES)
-        kept = self._releases.allowance()
+        # The releases that an earlier job left, if any.
+        if (config / RELEASES).is_dir() and not (self._out / RELEASES).exists():
+            shutil.copytree(config / RELEASES, self._out / RELEASES)
+        self._releases = KeptReleases(self._out / RELEASES)
+        kept_allowance = self._releases.allowance()
         # An allowance is resumed with the sites it was opened for.
-        self._sites = self._study.sites if kept is None else kept.terms.sites
+        self._sites = self._study.sites if kept_allowance is None else kept_allowance.terms.sites
         local = Path(workspace.get_site_config_dir())
         known = json.loads((local / IDENTITIES).read_text(encoding="utf-8"))
         self._call = Call(
@@ -66,48 +68,37 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
             study=self._study.digest(),
             identity=Identity.from_private_bytes((local / COORDINATOR_KEY).read_bytes()),
             sites={site: bytes.fromhex(key) for site, key in known.items()},
-            allowance="" if kept is None else kept.terms.allowance,
+            allowance="" if kept_allowance is None else kept_allowance.terms.allowance,
         )
         dealers = (self._study.dealer,) if self._study.dealer else ()
         self._status = DeliveryStatus((*self._sites, *dealers), self._out / EVENTS)
-        fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._tell)
+        fl_ctx.get_engine().register_app_command(STATUS_TOPIC, self._report_status)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Carry the study through; a failure ends the job as failed, with the reason in its results."""
         assert self._status is not None
-        line = CarriedTransport(
+        cell = cell_of(fl_ctx.get_engine())
+        use_tasks = self._carrier_name == "tasks" or cell is None
+        transport = CarriedTransport(
             self._sites,
-            self._carrier(fl_ctx),
+            TaskCarrier(self, fl_ctx) if use_tasks else PushCarrier(cell, self._call.job),
             call=self._call,
             status=self._status,
             timing=replace(PRESET, start=self._start),
             is_cancelled=lambda: bool(abort_signal.triggered),
             dealer=self._study.dealer or None,
         )
-        conduct = StudyRun(
-            self._study, line, status=self._status, out=self._out, seen_heads=self._heads, releases=self._releases
+        study_run = StudyRun(
+            self._study, transport, status=self._status, out=self._out, seen_heads=self._heads, releases=self._releases
         )
-        failure = conduct.run(only_check=self._only_check)
+        failure = study_run.run(only_check=self._only_check)
         if failure:
             self.system_panic(failure, fl_ctx)
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
         """Nothing is left open."""
 
-    def _carrier(self, fl_ctx: FLContext) -> Carrier:
-        cell = cell_of(fl_ctx.get_engine())
-        if self._carrier_name == "tasks" or cell is None:
-            return TaskCarrier(self, fl_ctx)
-        return PushCarrier(cell, self._call.job)
-
-    def _tell(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
+    def _report_status(self, topic: str, data: Any, fl_ctx: FLContext) -> dict[str, Any]:
         assert self._status is not None
         after = data.get("after", 0) if isinstance(data, dict) else 0
         return self._status.snapshot(after if isinstance(after, int) else 0)
-
-
-def _taken_over(brought: Path, place: Path) -> KeptReleases:
-    """Return the releases of this job: those that an earlier one left, or none yet."""
-    if brought.is_dir() and not place.exists():
-        shutil.copytree(brought, place)
-    return KeptReleases(place)

@@ -36,9 +36,9 @@ def write_job(
     seen_heads: Mapping[str, tuple[int, str]] | None = None,
     releases: Path | None = None,
 ) -> None:
-    """Write the job of a study; sites get the digest alone, since they hold the study they approved.
+    """Write the job of a study; sites receive only its digest, because they keep the study they approved.
 
-    ``releases`` is the folder of an allowance that an earlier job opened: this one goes on with it.
+    ``releases`` is the folder of an allowance that an earlier job opened and this one continues.
     """
     meta = {
         "name": f"dpcape-{study.name}",

@@ -23,7 +23,7 @@ class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
     inner : ProcessHandle
         FLARE's own handle.
     code_file : Path
-        Where the process leaves a code of its own, which FLARE would report instead.
+        File in which the process leaves its own return code, which FLARE would report instead.
     """
 
     def __init__(self, inner: ProcessHandle, code_file: Path) -> None:
@@ -31,7 +31,7 @@ class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
         self._inner, self._code_file = inner, code_file
 
     def terminate(self) -> None:
-        """End the process alone.
+        """End this process and not its group.
 
         FLARE would end its group. In the sandbox that is the engine's too, since no process can leave it.
         """
@@ -52,7 +52,7 @@ class SiteJobHandle(JobHandleSpec):  # type: ignore[misc]  # FLARE is untyped
 
 
 class SiteJobLauncher(ClientProcessJobLauncher):  # type: ignore[misc]  # FLARE is untyped
-    """Starts jobs as FLARE does; they inherit the line to the vault."""
+    """Starts jobs as FLARE does; they inherit the socket to the vault."""
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec:
         """Start a job's process."""

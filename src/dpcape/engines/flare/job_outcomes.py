@@ -27,7 +27,7 @@ class JobOutcomes(FLComponent):  # type: ignore[misc]  # FLARE is untyped
         def reported(request: Any) -> Any:
             if isinstance(request.payload, dict):
                 request.payload[JobFailureMsgKey.CODE] = JobReturnCode.UNKNOWN
-            # FLARE checks who sent it, and marks the site's part as over.
+            # FLARE checks the sender and marks the site's process as finished.
             return server.process_job_failure(request)
 
         server.cell.register_request_cb(

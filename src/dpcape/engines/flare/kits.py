@@ -94,9 +94,8 @@ class FederationFolder:
         site = registration.site
         check_names([site])
         if site in self.site_names():
-            raise InvalidParameter(
-                "A site", "be new to be added", f"{site!r}, which has a kit", "Use: dpcape federation replace-site."
-            )
+            remedy = "Use: dpcape federation replace-site."
+            raise InvalidParameter("A site", "be new to be added", f"{site!r}, which has a kit", remedy)
         text = (self.path / "project.yml").read_text(encoding="utf-8")
         write_private(self.path / "project.yml", text.replace(_END_OF_SITES, _site_line(site) + _END_OF_SITES).encode())
         self._provision([registration])
@@ -105,9 +104,8 @@ class FederationFolder:
         """Make a new kit for a site whose machine or certificate is lost; see docs/consortium.md for the old one."""
         site = registration.site
         if site not in self.site_names():
-            raise InvalidParameter(
-                "A site", "have a kit to be replaced", repr(site), "Use: dpcape federation add-site."
-            )
+            remedy = "Use: dpcape federation add-site."
+            raise InvalidParameter("A site", "have a kit to be replaced", repr(site), remedy)
         shutil.rmtree(self.kits / site)
         self._provision([registration])
 
@@ -117,19 +115,24 @@ class FederationFolder:
         try:
             work = self.path / "provision"
             _call_flare(["provision", "-p", str(self.path / "project.yml"), "-w", str(work), "--force"])
-            made = max((work / PROJECT).glob("prod_*"))
+            provisioned = max((work / PROJECT).glob("prod_*"))
             for name in others or []:
-                kind = _kind(name, made / name)
-                shutil.copytree(made / name, self.kits / kind)
+                kind = ADMIN_KIT if name == ADMIN else SERVER_KIT
+                shutil.copytree(provisioned / name, self.kits / kind)
                 self._harden(self.kits / kind, kind)
             root = self._forget_site_keys([*self.site_names(), *(entry.site for entry in registered)])
             for entry in registered:
-                self._site_kit(made / entry.site, entry, root)
-            shutil.rmtree(made)
-            self._keep_identities({entry.site: entry.public_key for entry in registered})
+                self._site_kit(provisioned / entry.site, entry, root)
+            shutil.rmtree(provisioned)
+            keys = {**self.identities(), **{entry.site: entry.public_key for entry in registered}}
+            for folder in (self.path, self.server_kit / "local"):
+                _write_json(folder / IDENTITIES, keys)
         finally:
             os.umask(before)
-        _make_private(self.path)
+        # Remove all permissions of others: FLARE writes the root key readable for everyone.
+        for path in [self.path, *self.path.rglob("*")]:
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o700)
 
     def _forget_site_keys(self, sites: list[str]) -> bytes:
         """Remove what FLARE keeps of sites' keys; return the root key, which signs certificates."""
@@ -140,18 +143,14 @@ class FederationFolder:
         write_private(state, json.dumps(content).encode())
         return str(content["root_pri_key"]).encode("ascii")
 
-    def _site_kit(self, made: Path, registration: Registration, root: bytes) -> None:
+    def _site_kit(self, provisioned: Path, registration: Registration, root: bytes) -> None:
         """Make a site's kit: the server's address and certificates, no private key and no settings."""
         startup = self.kits / registration.site / "startup"
         startup.mkdir(parents=True)
         for name in ("fed_client.json", "rootCA.pem"):
-            shutil.copyfile(made / "startup" / name, startup / name)
-        template = (made / "startup" / "client.crt").read_bytes()
+            shutil.copyfile(provisioned / "startup" / name, startup / name)
+        template = (provisioned / "startup" / "client.crt").read_bytes()
         write_private(startup / "client.crt", certified(registration, template, root))
-
-    def _keep_identities(self, new: dict[str, str]) -> None:
-        for folder in (self.path, self.server_kit / "local"):
-            _write_json(folder / IDENTITIES, {**self.identities(), **new})
 
     def _harden(self, kit: Path, kind: str) -> None:
         local = kit / "local"
@@ -171,7 +170,7 @@ _END_OF_SITES = "  # sites end here\n"
 
 
 def project_text(sites: list[str], *, host: str, port: int) -> str:
-    """Return FLARE's project file. The server's name decides what it listens on: "localhost" is loopback alone."""
+    """Return FLARE's project file. The server's name decides what it listens on: "localhost" means loopback only."""
     members = "".join(_site_line(site) for site in sites)
     return f"""api_version: 3
 name: {PROJECT}
@@ -199,19 +198,12 @@ def check_names(sites: list[str]) -> None:
                 "FLARE allows no others.",
             )
     if not sites or len(set(sites)) != len(sites):
-        raise InvalidParameter(
-            "Sites of a federation", "be named, each once", "no name, or one twice", "Use --site once per site."
-        )
+        remedy = "Use --site once per site."
+        raise InvalidParameter("Sites of a federation", "be named, each once", "no name, or one twice", remedy)
 
 
 def _site_line(site: str) -> str:
     return f"  - {{name: {site}, type: client, org: {site.replace('-', '_')}}}\n"
-
-
-def _kind(name: str, kit: Path) -> str:
-    if name == ADMIN:
-        return ADMIN_KIT
-    return SERVER_KIT if (kit / "startup" / "fed_server.json").exists() else "site"
 
 
 def _call_flare(arguments: list[str]) -> None:
@@ -220,19 +212,11 @@ def _call_flare(arguments: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROVISION_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise TransportError(
-            f"FLARE's provisioning was stopped after {_PROVISION_SECONDS} s", remedy="Run the command again."
-        ) from error
+        what = f"FLARE's provisioning was stopped after {_PROVISION_SECONDS} s"
+        raise TransportError(what, remedy="Run the command again.") from error
     if done.returncode:
         raise TransportError(f"FLARE's provisioning failed: {(done.stdout + done.stderr).strip()[-400:]}")
 
 
 def _write_json(path: Path, value: Any) -> None:
     write_private(path, json.dumps(value, indent=1).encode())
-
-
-def _make_private(folder: Path) -> None:
-    """Take all rights of others away; FLARE writes the root key readable for everyone."""
-    for path in [folder, *folder.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode & 0o700)

@@ -48,7 +48,7 @@ def table(title: str, state: dict[str, Any]) -> Table:
     now = time.time()
     for name, site in sorted(state["sites"].items()):
         since = site.get("since") or now
-        # Not a str: what a site writes must not be read as markup.
+        # As Text, because rich would interpret markup in a plain string from a site.
         note = Text(str(site["note"]))
         shown.add_row(name, _WORDS.get(site["state"], site["state"]), f"{max(0.0, now - since):.0f} s", note)
     return shown

@@ -1,6 +1,6 @@
 """Push messages on FLARE's cells: a round takes milliseconds, not the polling interval of tasks.
 
-Cells are not a documented interface of FLARE. They are used here alone, with nvflare pinned; ``task_carrier.py`` does
+Cells are not a documented interface of FLARE. They are used only here, with nvflare pinned; ``task_carrier.py`` does
 the same work through documented calls. A cell sends a message whole, through its core, or in pieces, as a stream: a
 stream is faster from about 16 MB on (docs/scale.md). A request goes the way that suits its own length. A site that has
 a long reply to a short request keeps it, answers with its number, and the server fetches it.
@@ -45,8 +45,8 @@ class PushCarrier(Carrier):
 
     def carry(self, site: str, kind: Kind, data: bytes, timeout: float) -> Delivery:
         try:
-            line = self._cell if len(data) >= STREAMED_BYTES else self._cell.core_cell
-            reply = self._request(line, site, kind, data, timeout)
+            cell = self._cell if len(data) >= STREAMED_BYTES else self._cell.core_cell
+            reply = self._request(cell, site, kind, data, timeout)
             if reply.get_header(MessageHeaderKey.RETURN_CODE) == _KEPT:
                 reply = self._request(self._cell, site, _FETCH, bytes(reply.payload), timeout)
             code = _CODES.get(reply.get_header(MessageHeaderKey.RETURN_CODE), "error")
@@ -54,8 +54,8 @@ class PushCarrier(Carrier):
         except Exception:  # whatever the engine raises, the transport needs an answer
             return Delivery("error")
 
-    def _request(self, line: Any, site: str, topic: str, data: bytes, timeout: float) -> Any:
-        return line.send_request(
+    def _request(self, cell: Any, site: str, topic: str, data: bytes, timeout: float) -> Any:
+        return cell.send_request(
             channel=CHANNEL,
             topic=topic,
             target=f"{site}.{self._job}",
@@ -67,7 +67,7 @@ class PushCarrier(Carrier):
 
 def serve_push(cell: Any, handle: Callable[[bytes], bytes]) -> None:
     """Have a site's job cell answer dpcape's requests with ``handle``; OSError means that the vault is gone."""
-    kept: dict[bytes, bytes] = {}
+    long_replies: dict[bytes, bytes] = {}
 
     def reply_to(message: Message) -> tuple[str, bytes]:
         try:
@@ -79,23 +79,23 @@ def serve_push(cell: Any, handle: Callable[[bytes], bytes]) -> None:
         code, data = reply_to(message)
         return make_reply(code, "", data)
 
-    def whole(message: Message) -> Message:
+    def unstreamed(message: Message) -> Message:
         code, data = reply_to(message)
         if len(data) < STREAMED_BYTES:
             return make_reply(code, "", data)
         number = secrets.token_bytes(16)
-        kept.clear()  # a site answers one round at a time; a reply that was not fetched is asked for again
-        kept[number] = data
+        long_replies.clear()  # a site answers one round at a time; a reply that was not fetched is asked for again
+        long_replies[number] = data
         return make_reply(_KEPT, "", number)
 
     def fetched(message: Message) -> Message:
-        data = kept.pop(bytes(message.payload), None)
+        data = long_replies.pop(bytes(message.payload), None)
         return make_reply(_GONE if data is None else ReturnCode.OK, "", data or b"")
 
     for topic in ("ready", "round", "ping"):
         # A cell registers its own answer with its core too; the core's answer must come after it.
         cell.register_request_cb(channel=CHANNEL, topic=topic, cb=streamed)
-        cell.core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=whole)
+        cell.core_cell.register_request_cb(channel=CHANNEL, topic=topic, cb=unstreamed)
     cell.register_request_cb(channel=CHANNEL, topic=_FETCH, cb=fetched)
 
 

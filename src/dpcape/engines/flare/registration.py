@@ -31,16 +31,12 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     def load(cls, path: str | Path) -> Registration:
         """Read and check a registration."""
         try:
-            found = msgspec.json.decode(Path(path).read_bytes(), type=cls)
+            registration = msgspec.json.decode(Path(path).read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError) as error:
-            raise InvalidParameter(
-                "A site",
-                "be given by the file that 'dpcape site identity --json' wrote",
-                f"{str(path)!r} ({type(error).__name__})",
-                "Ask the site for it.",
-            ) from error
-        found.checked()
-        return found
+            must, remedy = "be given by the file that 'dpcape site identity --json' wrote", "Ask the site for it."
+            raise InvalidParameter("A site", must, f"{str(path)!r} ({type(error).__name__})", remedy) from error
+        registration.checked()
+        return registration
 
     def checked(self) -> rsa.RSAPublicKey:
         """Return the key to certify; refuse a request that the site's identity did not sign."""
@@ -49,18 +45,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             request = x509.load_pem_x509_csr(pem)
             public, signature = bytes.fromhex(self.public_key), bytes.fromhex(self.request_signature)
         except ValueError as error:
-            raise DamagedFile(
-                f"The registration of {self.site!r} could not be read", remedy="Ask the site for it."
-            ) from error
+            what = f"The registration of {self.site!r} could not be read"
+            raise DamagedFile(what, remedy="Ask the site for it.") from error
         names = [str(entry.value) for entry in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         if names != [self.site] or len(public) != KEY_BYTES:
             raise InvalidParameter("The registration", "be of one site", f"one for {names} under {self.site!r}")
         if not request.is_signature_valid or not verify(public, signature, request_statement(self.site, pem)):
-            raise Failed(
-                f"The registration of {self.site} was refused",
-                "its identity did not sign the request",
-                "Ask the site for the file again.",
-            )
+            what = f"The registration of {self.site} was refused"
+            raise Failed(what, "its identity did not sign the request", "Ask the site for the file again.")
         key = request.public_key()
         if not isinstance(key, rsa.RSAPublicKey) or key.key_size < _LEAST_BITS:
             raise InvalidParameter(f"The TLS key of {self.site}", f"be RSA of at least {_LEAST_BITS} bits")

@@ -38,8 +38,8 @@ def amend() -> None:
     """Change FLARE in this process."""
     # FLARE opens a UDP socket to learn its own address, which the server only writes into its log.
     authenticator._get_client_ip = lambda: "127.0.0.1"
-    kept = [entry for entry in ClientRequestProcessors.request_processors if type(entry).__name__ not in _REMOVED]
-    ClientRequestProcessors.request_processors[:] = kept
+    allowed = [entry for entry in ClientRequestProcessors.request_processors if type(entry).__name__ not in _REMOVED]
+    ClientRequestProcessors.request_processors[:] = allowed
     dispatch = FedAdminAgent._dispatch_request
 
     def from_server(self: Any, request: Any) -> Any:

@@ -14,17 +14,16 @@ def command(kit: Path) -> list[str]:
     """Return the command that runs a kit in the foreground; it replaces itself with the process it starts."""
     script = kit.resolve() / "startup" / "sub_start.sh"
     if not script.is_file():
-        raise InvalidParameter(
-            "A kit", "hold startup/sub_start.sh", repr(str(kit)), "Use a kit made by: dpcape federation init."
-        )
+        remedy = "Use a kit made by: dpcape federation init."
+        raise InvalidParameter("A kit", "hold startup/sub_start.sh", repr(str(kit)), remedy)
     return [str(script), "--once"]
 
 
 def environment() -> dict[str, str]:
     """Return the environment of a kit's processes: this Python, one BLAS thread, short time-outs for lost peers."""
-    here = str(Path(sys.executable).parent)
+    python_folder = str(Path(sys.executable).parent)
     preset = {
-        "PATH": os.pathsep.join([here, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([python_folder, os.environ.get("PATH", os.defpath)]),
         "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": str(PRESET.outcome_wait),
         # Compiled modules that only their owner can read would be compiled again at every start by other accounts.
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -34,7 +33,7 @@ def environment() -> dict[str, str]:
 
 
 def become(kit: Path) -> None:
-    """Replace this process by the kit's; files it writes are for its owner alone."""
+    """Replace this process by the kit's; files it writes are readable only by their owner."""
     arguments = command(kit)
     os.umask(0o077)
     os.chdir(kit)

@@ -46,7 +46,7 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
     study : Study
         With a [federation] table.
     run : RunFolder
-        Nothing was charged in it yet, or it goes on with the releases it has kept.
+        Nothing was charged in it yet, or it is resumed with the releases it has kept.
     listen : Listener or None
         Called several times a second with the state of the run: phase, sites, events.
 
@@ -57,45 +57,44 @@ def compute(study: Study, run: RunFolder, *, listen: Listener | None = None) -> 
     """
     settings = job_settings(study, only_check=False)
     with opened(federation_folder(study).admin_kit) as coordination:
-        job = _open_job(run)
-        if job is None:
-            kept = run.releases.folder if run.is_charged and run.releases.allowance() is not None else None
-            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore, kept)
+        last = [event for event in run.events() if event["event"] in ("submitted", "ended")][-1:]
+        if last and last[0]["event"] == "submitted":
+            # The job that this run submitted and did not see the end of.
+            job = str(last[0]["job"])
+        else:
+            releases = run.releases.folder if run.is_charged and run.releases.allowance() is not None else None
+            job = _submit(coordination, study, settings, run.seen_heads(), listen or _ignore, releases)
             run.log("submitted", job=job)
         try:
             after = _watch(coordination, job, run.log, listen or _ignore)
         except KeyboardInterrupt:
             coordination.cancel(job)
-            # Until its end is noted the job is open, so that a crash here repeats nothing.
+            # The job counts as open until its end is logged, so a crash here does not submit it again.
             if _take_cancelled(coordination, job, run).get("may_be_charged", True):
                 run.log("charging", site="any", note="cancelled while it ran")
             run.log("ended", job=job)
-            raise TransportError(
-                "The run gave no result", "it was cancelled", "The job was stopped; sites already charged stay charged."
-            ) from None
+            remedy = "The job was stopped; sites already charged stay charged."
+            raise TransportError("The run gave no result", "it was cancelled", remedy) from None
         except _Silent:
             # Its progress is unknown. Record this, so that the dead job is not followed again.
             run.log("charging", site="any", note="the job was not heard from any more")
             run.log("ended", job=job)
             raise
-        with tempfile.TemporaryDirectory() as place:
-            status, outcome = _conclude(coordination, job, Path(place))
-            _keep_events(_last_events(Path(place), after), run.log)
-            _take_over(Path(place), run, job, status, outcome)
+        with tempfile.TemporaryDirectory() as folder:
+            status, outcome = _conclude(coordination, job, Path(folder))
+            path = Path(folder) / EVENTS
+            # What happened between the last question and the end of the job.
+            lines = path.read_text(encoding="utf-8").splitlines()[after:] if path.is_file() else []
+            _keep_events([json.loads(line) for line in lines], run.log)
+            _take_over(Path(folder), run, job, status, outcome)
 
 
 def check_sites(study: Study, out: Path, *, listen: Listener | None = None) -> None:
     """Check that every site of a study is ready; no allowance is opened and nothing is charged."""
     with opened(federation_folder(study).admin_kit) as coordination:
         job = _submit(coordination, study, job_settings(study, only_check=True), {}, listen or _ignore)
-        _watch(coordination, job, _ignore_event, listen or _ignore)
+        _watch(coordination, job, lambda event, **fields: None, listen or _ignore)
         _require_computed(*_conclude(coordination, job, out))
-
-
-def _open_job(run: RunFolder) -> str | None:
-    """Return the job that this run submitted and did not see the end of."""
-    last = [event for event in run.events() if event["event"] in ("submitted", "ended")][-1:]
-    return str(last[0]["job"]) if last and last[0]["event"] == "submitted" else None
 
 
 def _submit(
@@ -107,9 +106,9 @@ def _submit(
     releases: Path | None = None,
 ) -> str:
     _await_sites(coordination, study, settings.start, listen)
-    with tempfile.TemporaryDirectory() as place:
-        write_job(study, Path(place) / "job", settings, heads, releases)
-        return coordination.submit(Path(place) / "job")
+    with tempfile.TemporaryDirectory() as folder:
+        write_job(study, Path(folder) / "job", settings, heads, releases)
+        return coordination.submit(Path(folder) / "job")
 
 
 def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: dict[str, Any]) -> None:
@@ -124,7 +123,7 @@ def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: di
     if outcome.get("may_be_charged", True):
         run.log("charging", site="any")
     for name in reversed(results):
-        # The model comes last of the files that make a result.
+        # The model is moved last: a run with model.npz has all files of its result.
         (run.path / f"{name}.new").replace(run.path / name)
     run.log("ended", job=job, status=status)
     if (fetched / HEADS).is_file():
@@ -135,24 +134,24 @@ def _take_over(fetched: Path, run: RunFolder, job: str, status: str, outcome: di
 
 def _keep_releases(fetched: Path, run: RunFolder) -> None:
     """Take over the releases that a job left; what the run had before is part of them."""
-    left, place = fetched / RELEASES, run.releases.folder
-    if not left.is_dir():
+    fetched_releases, folder = fetched / RELEASES, run.releases.folder
+    if not fetched_releases.is_dir():
         return
-    draft = place.with_name(f"{RELEASES}.new")
+    draft = folder.with_name(f"{RELEASES}.new")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(left, draft)
-    shutil.rmtree(place, ignore_errors=True)
-    draft.replace(place)
+    shutil.copytree(fetched_releases, draft)
+    shutil.rmtree(folder, ignore_errors=True)
+    draft.replace(folder)
 
 
 def _take_cancelled(coordination: Coordination, job: str, run: RunFolder) -> dict[str, Any]:
     """Fetch the releases of a job that was cancelled, if FLARE gives them within seconds; return its own record."""
     end = time.monotonic() + _CANCEL_SECONDS
-    with tempfile.TemporaryDirectory() as place, contextlib.suppress(TransportError, OSError):
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(TransportError, OSError):
         while not coordination.is_over(job) and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
-        _, outcome = _conclude(coordination, job, Path(place))
-        _keep_releases(Path(place), run)
+        _, outcome = _conclude(coordination, job, Path(folder))
+        _keep_releases(Path(folder), run)
         return outcome
     return {}
 
@@ -164,8 +163,8 @@ def _require_computed(status: str, outcome: dict[str, Any]) -> None:
 
 def federation_folder(study: Study) -> FederationFolder:
     """Return the coordinator's folder: from the environment, or from the study's [federation] table."""
-    given = (study.federation or {}).get("folder")
-    chosen = os.environ.get(FOLDER_VARIABLE) or (None if given is None else study.folder / str(given))
+    stated = (study.federation or {}).get("folder")
+    chosen = os.environ.get(FOLDER_VARIABLE) or (None if stated is None else study.folder / str(stated))
     if chosen is None:
         raise Failed(
             "The coordinator's folder is named neither by folder in [federation] nor by the variable "
@@ -245,21 +244,14 @@ def _keep_events(events: list[dict[str, Any]], keep: Callable[..., None]) -> Non
         keep(event["event"], happened=happened, **details)
 
 
-def _last_events(fetched: Path, after: int) -> list[dict[str, Any]]:
-    """Return what happened between the last question and the end of the job."""
-    path = fetched / EVENTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [json.loads(line) for line in lines[after:]]
-
-
-def _conclude(coordination: Coordination, job: str, place: Path) -> tuple[str, dict[str, Any]]:
+def _conclude(coordination: Coordination, job: str, folder: Path) -> tuple[str, dict[str, Any]]:
     """Fetch what a job left; return FLARE's word for its end, and dpcape's own record of it."""
     status, fetched = coordination.status(job), coordination.fetch(job)
     if (fetched / RESULT_FOLDER).is_dir():
-        shutil.copytree(fetched / RESULT_FOLDER, place, dirs_exist_ok=True)
+        shutil.copytree(fetched / RESULT_FOLDER, folder, dirs_exist_ok=True)
     shutil.rmtree(fetched.parent, ignore_errors=True)
     try:
-        outcome: dict[str, Any] = json.loads((place / OUTCOME).read_text(encoding="utf-8"))
+        outcome: dict[str, Any] = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         outcome = {}
     return status, outcome
@@ -276,7 +268,3 @@ def _failure(outcome: dict[str, Any], status: str) -> DpcapeError:
 
 def _ignore(state: dict[str, Any]) -> None:
     """Do nothing with the state of a run."""
-
-
-def _ignore_event(event: str, **fields: Any) -> None:
-    """Do nothing with an event."""

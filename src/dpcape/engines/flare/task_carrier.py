@@ -37,7 +37,11 @@ class TaskCarrier(Carrier):
             result = task.client_tasks[0].result if task.client_tasks else None
         except Exception:  # whatever the engine raises, the transport needs an answer
             return Delivery("error")
-        return Delivery("timeout") if result is None else _delivery(result)
+        if result is None:
+            return Delivery("timeout")
+        answer = result.get(_KEY)
+        is_good = result.get_return_code() == ReturnCode.OK and isinstance(answer, bytes)
+        return Delivery("ok", answer) if is_good else Delivery("error")
 
 
 def answer_task(handle: Any, shareable: Shareable) -> Shareable:
@@ -48,10 +52,3 @@ def answer_task(handle: Any, shareable: Shareable) -> Shareable:
     except OSError:  # the vault is gone
         return make_reply(ReturnCode.EXECUTION_EXCEPTION)
     return reply
-
-
-def _delivery(result: Shareable) -> Delivery:
-    data = result.get(_KEY)
-    if result.get_return_code() != ReturnCode.OK or not isinstance(data, bytes):
-        return Delivery("error")
-    return Delivery("ok", data)

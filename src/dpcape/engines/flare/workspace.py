@@ -58,9 +58,8 @@ class SiteKit:
             host, _, port = str(entry["service"]["target"]).rpartition(":")
             identity = str(entry["identity"])
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            raise InvalidParameter(
-                "A kit", "name its server", f"{type(error).__name__} in {str(path)!r}", "Ask for a new kit."
-            ) from error
+            got = f"{type(error).__name__} in {str(path)!r}"
+            raise InvalidParameter("A kit", "name its server", got, "Ask for a new kit.") from error
         if not (_is_host(host) and _HOST.fullmatch(identity) and _PORT.fullmatch(port) and int(port) < 65536):
             raise Failed("The kit does not name its server as HOST:PORT", remedy="Ask for a new kit.")
         return cls(identity, host, int(port), tuple((name, _certificates(startup / name)) for name in _CERTIFICATES))
@@ -81,7 +80,7 @@ class SiteKit:
 
     def command(self, work: Path, site: str) -> list[str]:
         """Return the arguments that start FLARE's client of a site in a work folder."""
-        options = ["secure_train=true", f"uid={site}", f"org={_org(site)}", "config_folder=config"]
+        options = ["secure_train=true", f"uid={site}", f"org={site.replace('-', '_')}", "config_folder=config"]
         module = "dpcape.engines.flare.site_client"
         return ["-u", "-m", module, "-m", str(work), "-s", "fed_client.json", "--set", *options]
 
@@ -96,7 +95,8 @@ class SiteKit:
         _write(work / "local" / "resources.json", site_resources())
         _write(work / "local" / "authorization.json", authorization(at_server=False))
         _write(work / "local" / "comm_config.json", comm_config(port))
-        write_private(work / "local" / "log_config.json", _log_config())
+        log_config = files("nvflare") / "fuel" / "utils" / "log_config.json"
+        write_private(work / "local" / "log_config.json", log_config.read_bytes())
 
     def _client(self, site: str) -> dict[str, Any]:
         service = {"target": self.address, "scheme": "grpc"}
@@ -136,20 +136,11 @@ def _certificates(path: Path) -> bytes:
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             raise ValueError("no file of certificates")
-        found = x509.load_pem_x509_certificates(path.read_bytes())
+        certificates = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise Failed(
-            "The kit was refused", f"startup/{path.name} is not a file of certificates", "Ask for a new kit."
-        ) from error
-    return b"".join(entry.public_bytes(Encoding.PEM) for entry in found)
-
-
-def _org(site: str) -> str:
-    return site.replace("-", "_")
-
-
-def _log_config() -> bytes:
-    return (files("nvflare") / "fuel" / "utils" / "log_config.json").read_bytes()
+        why = f"startup/{path.name} is not a file of certificates"
+        raise Failed("The kit was refused", why, "Ask for a new kit.") from error
+    return b"".join(entry.public_bytes(Encoding.PEM) for entry in certificates)
 
 
 def _write(path: Path, value: Any) -> None:

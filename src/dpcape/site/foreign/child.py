@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from dpcape.analyses.description import Analysis
-from dpcape.analyses.enclosed import PlainAnalysis, PlainOutline, plain_about, plain_outline
+from dpcape.analyses.enclosed import plain_about, plain_outline
 from dpcape.analyses.registry import own_analyses
 from dpcape.core.enclosed import Enclosed
 from dpcape.core.errors import InvalidParameter
@@ -38,6 +38,7 @@ from dpcape.site.foreign.tasks import (
     write_all,
     written,
 )
+from dpcape.site.vault.sandbox import limit
 from dpcape.site.vault.seccomp import Filter, install
 from dpcape.site.vault.self_test import succeeded
 from dpcape.site.vault.syscalls import ARITHMETIC
@@ -48,33 +49,28 @@ MEMORY_BYTES, CPU_SECONDS = 2**31, 120
 _LIMITS = {"CPU": CPU_SECONDS, "FSIZE": 0, "NOFILE": 64, "CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
 
 
-def run(line: int, sources: Sources, held_bytes: int) -> NoReturn:
+def run(connection: int, sources: Sources, held_bytes: int) -> NoReturn:
     """Answer one task on its own socket, then exit. ``held_bytes`` is the address space that libraries already use."""
     try:
         _give_up(held_bytes)
         install_finder(sources)
-        read = partial(os.read, line)
+        read = partial(os.read, connection)
         task: Task = msgspec.msgpack.decode(read_written(read, MAX_TASK_BYTES), type=Task)
         if isinstance(task, ContributeTask):
-            _contribute(line, task, sources)
+            _contribute(connection, task, sources)
         elif isinstance(task, ProbeTask):
-            write_all(line, written(msgspec.msgpack.encode(succeeded(task.probes))))
+            write_all(connection, written(msgspec.msgpack.encode(succeeded(task.probes))))
         else:
-            write_all(line, written(_plain(task, sources)))
+            write_all(connection, written(_plain(task, sources)))
     except BaseException:  # whatever it is, its text must not leave the child
         os._exit(1)
     os._exit(0)
 
 
 def _give_up(held_bytes: int) -> None:
-    import resource  # not on Windows
-
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for name, value in {**_LIMITS, "AS": held_bytes + MEMORY_BYTES}.items():
-        kind = getattr(resource, f"RLIMIT_{name}")
-        _, hard = resource.getrlimit(kind)
-        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (least, least))
+        limit(name, value)
     if not install(CHILD_FILTER):
         os._exit(1)
 
@@ -83,10 +79,9 @@ def _plain(task: DescribeTask | OutlineTask, sources: Sources) -> bytes:
     """Return what an analysis says of itself, or that it refuses."""
     try:
         analysis = _analysis(task.package, task.analysis, sources)
-        answer: PlainAnalysis | PlainOutline = (
-            plain_about(analysis) if isinstance(task, DescribeTask) else plain_outline(analysis, task.numbers)
-        )
-        return msgspec.msgpack.encode(answer)
+        if isinstance(task, DescribeTask):
+            return msgspec.msgpack.encode(plain_about(analysis))
+        return msgspec.msgpack.encode(plain_outline(analysis, task.numbers))
     except Exception:  # its text is the package's, and stays here
         return msgspec.msgpack.encode(NoAnswer())
 
@@ -97,10 +92,10 @@ def _analysis(package: str, name: str, sources: Sources) -> Analysis:
     if declared is None:
         _load_all(package, sources)
         return own_analyses()[name]
-    found = _loaded(declared)
-    if not isinstance(found, Analysis):
-        raise InvalidParameter(repr(declared.name), "be an Analysis", type(found).__name__)
-    return found
+    analysis = _loaded(declared)
+    if not isinstance(analysis, Analysis):
+        raise InvalidParameter(repr(declared.name), "be an Analysis", type(analysis).__name__)
+    return analysis
 
 
 def _load_all(package: str, sources: Sources) -> None:
@@ -110,18 +105,18 @@ def _load_all(package: str, sources: Sources) -> None:
 
 
 def _loaded(declared: DeclaredCode) -> object:
-    found: object = import_module(declared.module)
+    value: object = import_module(declared.module)
     for name in declared.attribute.split("."):
-        found = getattr(found, name)
-    return found
+        value = getattr(value, name)
+    return value
 
 
-def _contribute(line: int, task: ContributeTask, sources: Sources) -> None:
+def _contribute(connection: int, task: ContributeTask, sources: Sources) -> None:
     statistic = build(task.way, task.facts, decode_public(task.public))
     assert isinstance(statistic, Enclosed)
     _load_all(task.package, sources)
     code = build(statistic.inner, task.facts.shape_facts(), statistic.inner_public)
-    block = msgspec.msgpack.decode(read_written(partial(os.read, line), MAX_TASK_BYTES), type=list[Array])
-    parts = tuple(entry.decode().copy() for entry in block)
-    answers = np.ascontiguousarray(statistic.computed_by(code, task.facts, parts), dtype=np.float64)
-    write_all(line, answers.tobytes())
+    block = msgspec.msgpack.decode(read_written(partial(os.read, connection), MAX_TASK_BYTES), type=list[Array])
+    records = tuple(entry.decode().copy() for entry in block)
+    answers = np.ascontiguousarray(statistic.computed_by(code, task.facts, records), dtype=np.float64)
+    write_all(connection, answers.tobytes())

@@ -18,14 +18,11 @@ def require_inert(package: str) -> None:
     Python runs ``import`` lines of ``.pth`` files and two modules by name whenever it starts, and imports dpcape's own
     libraries. A package that is not installed has nothing to run.
     """
-    found = _run_anyway(package)
-    if found:
-        raise InvalidParameter(
-            f"The package {package!r}",
-            "not run code where the vault does",
-            f"{found[0]!r}, which every Python process of this environment runs",
-            "Remove the package from this environment, and install it as a wheel without that file.",
-        )
+    run_files = _run_anyway(package)
+    if run_files:
+        got = f"{run_files[0]!r}, which every Python process of this environment runs"
+        remedy = "Remove the package from this environment, and install it as a wheel without that file."
+        raise InvalidParameter(f"The package {package!r}", "not run code where the vault does", got, remedy)
 
 
 def _run_anyway(package: str) -> list[str]:
@@ -33,23 +30,21 @@ def _run_anyway(package: str) -> list[str]:
         about = distribution(package)
     except PackageNotFoundError:
         return []
-    found = []
+    run_files = []
     for entry in about.files or ():
         path = PurePosixPath(entry.as_posix())
-        is_top = len(path.parts) == 1
-        if (
-            (is_top and path.name in _CUSTOM)
-            or path.parts[0] in LIBRARIES
-            or (is_top and path.suffix == ".pth" and _imports(about.locate_file(entry)))
-        ):
-            found.append(str(path))
-    return sorted(found)
+        is_run = path.parts[0] in LIBRARIES
+        if len(path.parts) == 1:
+            is_run |= path.name in _CUSTOM or (path.suffix == ".pth" and _imports(about.locate_file(entry)))
+        if is_run:
+            run_files.append(str(path))
+    return sorted(run_files)
 
 
-def _imports(place: object) -> bool:
+def _imports(path_file: object) -> bool:
     """Return whether a path file has a line that is run; one that cannot be read counts as such."""
     try:
-        with open(str(place), "rb") as stream:
+        with open(str(path_file), "rb") as stream:
             text = stream.read(_MOST_BYTES)
     except OSError:
         return True

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint
 from importlib.util import decode_source, find_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
@@ -50,7 +49,12 @@ class Sources:
     """
 
     def __init__(self, packages: Iterable[str]) -> None:
-        self.declared = [_declared(point) for point in declared_code(frozenset(packages))]
+        self.declared = [
+            DeclaredCode(
+                package=package_of(point), group=point.group, name=point.name, module=point.module, attribute=point.attr
+            )
+            for point in declared_code(frozenset(packages))
+        ]
         self.texts: dict[str, tuple[bytes, bool]] = {}
         for top in sorted({entry.module.partition(".")[0] for entry in self.declared}):
             self._read(top)
@@ -85,9 +89,9 @@ class Sources:
             return
         for folder in folders:
             for path in sorted(Path(folder).rglob("*.py")):
-                parts = [top, *path.relative_to(folder).with_suffix("").parts]
-                is_package = parts[-1] == "__init__"
-                self._keep(".".join(parts[:-1] if is_package else parts), path, is_package=is_package)
+                names = [top, *path.relative_to(folder).with_suffix("").parts]
+                is_package = names[-1] == "__init__"
+                self._keep(".".join(names[:-1] if is_package else names), path, is_package=is_package)
 
     def _keep(self, name: str, path: Path, *, is_package: bool) -> None:
         if path.suffix == ".py" and path.stat().st_size <= MAX_SOURCE_BYTES:
@@ -133,11 +137,5 @@ def _imported(text: bytes) -> Iterator[str]:
             yield from (entry.name for entry in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            # Each of them may be a module too.
+            # An imported name may be a submodule.
             yield from (f"{node.module}.{entry.name}" for entry in node.names)
-
-
-def _declared(point: EntryPoint) -> DeclaredCode:
-    return DeclaredCode(
-        package=package_of(point), group=point.group, name=point.name, module=point.module, attribute=point.attr
-    )

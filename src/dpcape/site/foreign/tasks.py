@@ -63,13 +63,13 @@ def written(data: bytes) -> bytes:
 
 def read_exactly(read: Callable[[int], bytes], n_bytes: int) -> bytes:
     """Read a number of bytes, or raise EOFError."""
-    parts = bytearray()
-    while len(parts) < n_bytes:
-        part = read(min(n_bytes - len(parts), 2**20))
-        if not part:
+    content = bytearray()
+    while len(content) < n_bytes:
+        chunk = read(min(n_bytes - len(content), 2**20))
+        if not chunk:
             raise EOFError
-        parts += part
-    return bytes(parts)
+        content += chunk
+    return bytes(content)
 
 
 def read_written(read: Callable[[int], bytes], most: int) -> bytes:
@@ -89,6 +89,4 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def sleep_until(moment: float) -> None:
     """Wait until a moment of the monotonic clock."""
-    left = moment - time.monotonic()
-    if left > 0:
-        time.sleep(left)
+    time.sleep(max(moment - time.monotonic(), 0.0))

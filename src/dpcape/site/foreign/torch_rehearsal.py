@@ -52,25 +52,25 @@ def _networks() -> list[Layers]:
     def images(n_features: int, n_classes: int) -> torch.nn.Module:
         layers = [nn.Unflatten(1, (1, _SIDE, _SIDE)), nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU()]
         layers += [nn.MaxPool2d(2), nn.Conv2d(4, 4, 3), nn.LeakyReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()]
-        found: torch.nn.Module = nn.Sequential(*layers, nn.Linear(16, n_classes))
-        return found
+        network: torch.nn.Module = nn.Sequential(*layers, nn.Linear(16, n_classes))
+        return network
 
     def series(n_features: int, n_classes: int) -> torch.nn.Module:
         layers = [nn.Unflatten(1, (_SIDE, _SIDE)), nn.Conv1d(_SIDE, 4, 3), nn.ELU(), nn.AvgPool1d(2), nn.Flatten()]
-        found: torch.nn.Module = nn.Sequential(*layers, nn.Linear(12, n_classes))
-        return found
+        network: torch.nn.Module = nn.Sequential(*layers, nn.Linear(12, n_classes))
+        return network
 
     def layered(n_features: int, n_classes: int) -> torch.nn.Module:
         layers = [nn.Linear(n_features, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 6)]
         layers += [nn.SiLU(), nn.Sigmoid(), nn.Softplus(), nn.Softmax(1)]
-        found: torch.nn.Module = nn.Sequential(*layers, nn.Linear(6, n_classes))
-        return found
+        network: torch.nn.Module = nn.Sequential(*layers, nn.Linear(6, n_classes))
+        return network
 
     def attending(n_features: int, n_classes: int) -> torch.nn.Module:
         layer = nn.TransformerEncoderLayer(_SIDE, 2, 8, dropout=0.0, batch_first=True)
-        found: torch.nn.Module = nn.Sequential(
+        network: torch.nn.Module = nn.Sequential(
             nn.Unflatten(1, (_SIDE, _SIDE)), layer, nn.Flatten(), nn.Linear(n_features, n_classes)
         )
-        return found
+        return network
 
     return [images, series, layered, attending]

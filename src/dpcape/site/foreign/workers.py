@@ -48,7 +48,7 @@ _ENDING = 0.25
 _PLAIN_SECONDS = 60.0
 _ANSWER_SECONDS = 30.0
 # Descriptions to cache, each at most MAX_PLAIN_BYTES long and nearly always about a page.
-_MOST_TOLD = 32
+_MOST_DESCRIPTIONS = 32
 
 
 class Workers:
@@ -57,15 +57,15 @@ class Workers:
     Parameters
     ----------
     control : socket.socket
-        The line to the zygote.
+        Socket to the zygote.
     """
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._control.settimeout(_ANSWER_SECONDS)
-        # One child at a time, whichever study it is for: no two can meet.
+        # One child at a time over all studies, so that no two children can communicate.
         self._lock = threading.Lock()
-        self._told_before: dict[bytes, bytes] = {}
+        self._descriptions: dict[bytes, bytes] = {}
 
     def close(self) -> None:
         """End the zygote and its child."""
@@ -75,21 +75,18 @@ class Workers:
         """Return what a fresh child answers for one block, after the block's fixed time; None without an answer."""
         seconds = statistic.enclosure.seconds
         n_answers = statistic.n_answers(len(block[0]))
-        task = ContributeTask(
-            package=statistic.enclosure.package,
-            way=statistic.name,
-            facts=facts,
-            public=public_arrays(statistic.public),
-        )
-        records = msgspec.msgpack.encode([Array.of(part) for part in block])
+        package, public = statistic.enclosure.package, public_arrays(statistic.public)
+        task = ContributeTask(package=package, way=statistic.name, facts=facts, public=public)
+        records = msgspec.msgpack.encode([Array.of(entry) for entry in block])
         n_bytes = 8 * n_answers * statistic.size
         with self._lock:
             begun = time.monotonic()
-            answer = self._answer(task, written(records), begun + (1 - _ENDING) * seconds, _exactly(n_bytes))
+            until = begun + (1 - _ENDING) * seconds
+            answer = self._answer(task, written(records), until, lambda read: read_exactly(read, n_bytes))
             sleep_until(begun + seconds)
         if answer is None or not n_bytes:
             return None
-        # A copy: nothing that the child could still change.
+        # Copied, so that the child cannot change it afterwards.
         return np.frombuffer(answer, dtype="<f8").reshape(n_answers, statistic.size).copy()
 
     def reached(self, probes: Probes) -> list[str]:
@@ -97,32 +94,32 @@ class Workers:
         with self._lock:
             answer = self._answer(ProbeTask(probes=probes), b"", time.monotonic() + _PLAIN_SECONDS, _plain)
         if answer is None:
-            raise NotSeparated(
-                "Nothing is served",
-                "the self-test of the sandbox for other packages had no answer",
-                "Look at 'dpcape doctor', or disallow the packages.",
-            )
+            why = "the self-test of the sandbox for other packages had no answer"
+            raise NotSeparated("Nothing is served", why, "Look at 'dpcape doctor', or disallow the packages.")
         return msgspec.msgpack.decode(answer, type=list[str])
 
     def analysis(self, name: str, package: str) -> PlainAnalysis:
         """Return what must be known of an analysis, from a child."""
-        return self._told(DescribeTask(package=package, analysis=name), PlainAnalysis)
+        return self._description(DescribeTask(package=package, analysis=name), PlainAnalysis)
 
     def outline(self, name: str, package: str, numbers: PublicNumbers) -> PlainOutline:
         """Return the releases of an analysis, from a child."""
-        return self._told(OutlineTask(package=package, analysis=name, numbers=numbers), PlainOutline)
+        return self._description(OutlineTask(package=package, analysis=name, numbers=numbers), PlainOutline)
 
     def described(self, point: EntryPoint, name: str) -> Analysis:
         """Return the description of an analysis that needs code of another package, without loading it here."""
         return plain_analysis(name, package_of(point), self, part_of(point))
 
-    def _told(self, task: DescribeTask | OutlineTask, kind: type[_T]) -> _T:
-        asked = msgspec.msgpack.encode(task)
+    def _description(self, task: DescribeTask | OutlineTask, kind: type[_T]) -> _T:
+        encoded = msgspec.msgpack.encode(task)
         with self._lock:
-            answer = self._told_before.get(asked)
+            answer = self._descriptions.get(encoded)
             if answer is None:
                 answer = self._answer(task, b"", time.monotonic() + _PLAIN_SECONDS, _plain) or b""
-                self._keep(asked, answer)
+                # A study asks for a package's description many times, and must always get the same answer.
+                while len(self._descriptions) >= _MOST_DESCRIPTIONS:
+                    self._descriptions.pop(next(iter(self._descriptions)))
+                self._descriptions[encoded] = answer
         try:
             return msgspec.msgpack.decode(answer, type=kind)
         except msgspec.MsgspecError:
@@ -133,25 +130,19 @@ class Workers:
                 "see them.",
             ) from None
 
-    def _keep(self, asked: bytes, answer: bytes) -> None:
-        """Cache a package's description: a study asks for it many times and must always get the same answer."""
-        while len(self._told_before) >= _MOST_TOLD:
-            self._told_before.pop(next(iter(self._told_before)))
-        self._told_before[asked] = answer
-
     def _answer(
         self, task: Task, body: bytes, until: float, receive: Callable[[Callable[[int], bytes]], bytes]
     ) -> bytes | None:
         """Return what a fresh child answers before a moment; the child is gone afterwards."""
-        line = self._started()
+        connection = self._started()
         try:
-            with line, contextlib.suppress(OSError, EOFError):
-                line.settimeout(max(until - time.monotonic(), 1e-3))
-                line.sendall(written(msgspec.msgpack.encode(task)) + body)
+            with connection, contextlib.suppress(OSError, EOFError):
+                connection.settimeout(max(until - time.monotonic(), 1e-3))
+                connection.sendall(written(msgspec.msgpack.encode(task)) + body)
 
                 def read(n_bytes: int) -> bytes:
-                    line.settimeout(max(until - time.monotonic(), 1e-3))
-                    return line.recv(n_bytes)
+                    connection.settimeout(max(until - time.monotonic(), 1e-3))
+                    return connection.recv(n_bytes)
 
                 return receive(read)
             return None
@@ -184,21 +175,17 @@ def _gone() -> TransportError:
     )
 
 
-def _exactly(n_bytes: int) -> Callable[[Callable[[int], bytes]], bytes]:
-    return lambda read: read_exactly(read, n_bytes)
-
-
 def _plain(read: Callable[[int], bytes]) -> bytes:
     return read_written(read, MAX_PLAIN_BYTES)
 
 
 def places_of(packages: Iterable[str]) -> list[str]:
     """Return the folders in which distributions are installed; those that are not installed are left out."""
-    found = []
+    folders = []
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
-            found.append(str(Path(str(distribution(package).locate_file(""))).resolve()))
-    return sorted(set(found))
+            folders.append(str(Path(str(distribution(package).locate_file(""))).resolve()))
+    return sorted(set(folders))
 
 
 def start_zygote(
@@ -235,10 +222,7 @@ def start_zygote(
         zygote.stdin.close()
     answer = zygote.stdout.readline() if first_line is None else first_line(zygote)
     zygote.stdout.close()
-    report = (
-        msgspec.json.decode(answer, type=ZygoteReport) if answer.endswith(b"\n") else ZygoteReport(is_confined=False)
-    )
-    if not report.is_confined:
+    if not answer.endswith(b"\n") or not msgspec.json.decode(answer, type=ZygoteReport).is_confined:
         zygote.kill()
         zygote.wait()
         raise _unconfined()

@@ -2,7 +2,7 @@
 
 It reads the text of the packages without running it, and loads the libraries they use, so that a child is ready within
 milliseconds. Then it gives up all files. It never sees a task or a record: it passes the vault one end
-of a line and leaves the other to the child.
+of a pair of sockets and leaves the other to the child.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Zygote:
     Parameters
     ----------
     control : socket.socket
-        The line to the vault.
+        Socket to the vault.
     sources : Sources
         The packages.
     held_bytes : int
@@ -116,23 +116,13 @@ def prepare(settings: ZygoteSettings) -> Sources:
     sources = Sources(settings.packages)
     sources.load_libraries()
     if any(entry.group == POLYNOMIAL_LOSSES for entry in sources.declared):
-        _rehearse_a_search()
+        # Search a loss of dpcape for violations, so that all that such a search loads is in memory.
+        facts = labelled([[0.0]], [0.0], bound=1.0, response=(0.0, 1.0)).facts()
+        checked_diameter("poisson", facts.shape_facts())
+        require_separate_records(loss_of("poisson"), facts.shape_facts())
     if any(entry.group == NETWORK_MODULES for entry in sources.declared):
         rehearse_gradients()
     return sources
-
-
-def _rehearse_a_search() -> None:
-    """Search a loss of dpcape for violations, so that all that such a search loads is in memory."""
-    facts = labelled([[0.0]], [0.0], bound=1.0, response=(0.0, 1.0)).facts()
-    checked_diameter("poisson", facts.shape_facts())
-    require_separate_records(loss_of("poisson"), facts.shape_facts())
-
-
-def _address_space() -> int:
-    """Return how much address space this process has, in bytes."""
-    with open("/proc/self/statm", "rb") as stream:
-        return int(stream.read().split()[0]) * mmap.PAGESIZE
 
 
 def main() -> None:
@@ -143,9 +133,11 @@ def main() -> None:
     # Before the libraries that a package names are loaded; children inherit it.
     is_filtered = install(ZYGOTE_FILTER)
     sources = prepare(settings)
-    held_bytes = _address_space()
+    with open("/proc/self/statm", "rb") as stream:
+        # The address space that this process has.
+        held_bytes = int(stream.read().split()[0]) * mmap.PAGESIZE
     nothing = os.open(os.devnull, os.O_RDWR)
-    # Binds this thread and what it starts, which is every child; a library may have a thread of its own here.
+    # Applies to this thread and the children it starts; threads of libraries are not confined.
     confinement = confine(Sandbox(Rules(), ZYGOTE_FILTER))
     gc.collect()
     gc.freeze()

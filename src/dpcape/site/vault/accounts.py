@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpcape.core.errors import Failed, InvalidParameter
 
@@ -36,7 +38,7 @@ class Account:
             raise InvalidParameter("An account", "exist on this machine", repr(name), "Make it first.") from None
         return cls(entry.pw_uid, entry.pw_gid)
 
-    def options(self) -> dict[str, object]:
+    def options(self) -> dict[str, Any]:
         """Return what starts a process under this account; nothing if it is the present one."""
         if self == Account.current():
             return {}
@@ -52,7 +54,7 @@ class Accounts:
 
     @property
     def are_separate(self) -> bool:
-        """Whether the operating system itself tells the two apart."""
+        """Whether vault and engine run under different accounts."""
         return self.vault.uid != self.engine.uid
 
 
@@ -62,18 +64,17 @@ def accounts_for(folder: Path, *, vault: str | None, engine: str | None) -> Acco
     An ordinary user runs both under its own account. Root runs the vault as the owner of the site folder, and the
     engine as ``dpcape-engine`` if there is such an account, else as ``nobody``; both can be named.
     """
-    here = Account.current()
-    if here.uid != 0:
+    current = Account.current()
+    if current.uid != 0:
         if vault is not None or engine is not None:
             raise Failed("Accounts can be named by root alone", remedy="Leave the two options out, or start as root.")
-        return Accounts(here, here)
+        return Accounts(current, current)
     owner = folder.stat()
     vault_account = Account(owner.st_uid, owner.st_gid) if vault is None else Account.named(vault)
     engine_account = _first_known() if engine is None else Account.named(engine)
     if engine_account.uid == 0:
-        raise InvalidParameter(
-            "The engine's account", "not be root", remedy="Name an ordinary account with --engine-user."
-        )
+        remedy = "Name an ordinary account with --engine-user."
+        raise InvalidParameter("The engine's account", "not be root", remedy=remedy)
     return Accounts(vault_account, engine_account)
 
 
@@ -81,13 +82,8 @@ def _first_known() -> Account:
     import pwd  # not on Windows
 
     for name in ENGINE_ACCOUNTS:
-        try:
+        with contextlib.suppress(KeyError):
             entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Account(entry.pw_uid, entry.pw_gid)
-    raise InvalidParameter(
-        "The engine",
-        "not run as root, and there is no account for it",
-        remedy="Make an account 'dpcape-engine', or name one with --engine-user.",
-    )
+            return Account(entry.pw_uid, entry.pw_gid)
+    remedy = "Make an account 'dpcape-engine', or name one with --engine-user."
+    raise InvalidParameter("The engine", "not run as root, and there is no account for it", remedy=remedy)

@@ -17,13 +17,13 @@ _AT_A_TIME = 1000
 _PASSES = 3
 
 
-def remove(place: Path) -> None:
+def remove(folder: Path) -> None:
     """Remove a folder and all that is in it; raise the first OSError, after the rest is removed, if something stays.
 
     Each folder inside is moved up to the top before it is emptied, so that no path is long and two descriptors do.
     Links are removed, never followed.
     """
-    top = _Top(_opened(place))
+    top = _Top(_opened(folder))
     try:
         waiting = top.emptied(top.descriptor)
         while waiting:
@@ -31,7 +31,7 @@ def remove(place: Path) -> None:
     finally:
         os.close(top.descriptor)
     try:
-        place.rmdir()
+        folder.rmdir()
     except OSError as error:
         raise (top.refused or [error])[0] from None
 
@@ -46,25 +46,26 @@ class _Top:
 
     def removed(self, name: str) -> list[str]:
         """Remove a folder that is here; return the folders that were in it, which are here now."""
-        found: list[str] = []
+        names: list[str] = []
         try:
             for _ in range(_PASSES):
                 folder = _opened(name, self.descriptor)
                 try:
-                    found += self.emptied(folder)
+                    names += self.emptied(folder)
                 finally:
                     os.close(folder)
                 with contextlib.suppress(OSError):
                     os.rmdir(name, dir_fd=self.descriptor)
-                    return found
+                    return names
             os.rmdir(name, dir_fd=self.descriptor)
         except OSError as error:
             self.refused.append(error)
-        return found
+        return names
 
     def emptied(self, folder: int) -> list[str]:
         """Remove the files of a folder and move its folders here; return the names they have here."""
-        found = []
+        names = []
+        # Listed a part at a time: a folder may hold more entries than fit in memory.
         for entry in _entries(folder):
             try:
                 if not entry.is_dir(follow_symlinks=False):
@@ -75,10 +76,10 @@ class _Top:
                 if folder != self.descriptor:
                     name = self._free_name()
                     os.rename(entry.name, name, src_dir_fd=folder, dst_dir_fd=self.descriptor)
-                found.append(name)
+                names.append(name)
             except OSError as error:
                 self.refused.append(error)
-        return found
+        return names
 
     def _free_name(self) -> str:
         for number in self._numbers:
@@ -94,8 +95,8 @@ def _opened(path: Path | str, folder: int | None = None) -> int:
 
 
 def _entries(folder: int) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        while some := list(islice(found, _AT_A_TIME)):
+    with os.scandir(folder) as entries:
+        while some := list(islice(entries, _AT_A_TIME)):
             yield from some
 
 

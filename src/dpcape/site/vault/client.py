@@ -1,7 +1,7 @@
 """An engine's connection to the vault: sends frames and returns replies without interpreting them.
 
-The engine inherits one socket. For each line it makes a pair of stream sockets and passes one end through it; there
-is no socket file that others could find.
+The engine inherits one socket. For each connection it makes a pair of stream sockets and passes one end through it;
+there is no socket file that others could find.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 LINE_VARIABLE = "DPCAPE_VAULT_LINE"
 # Descriptor of the listening socket through which the engine's own processes connect to each other.
 LISTENER_VARIABLE = "DPCAPE_ENGINE_LISTENER"
-# A reply is its length, with the highest bit set if the vault closes the line after it, and then the reply.
+# A reply is its length, with the highest bit set if the vault closes the connection after it, and then the reply.
 REPLY_LENGTH_BYTES = 8
 LAST_REPLY = 1 << 63
 _BUFFER_BYTES = 4 * 2**20
@@ -24,11 +24,11 @@ _MAX_IDLE = 4
 
 
 class VaultGone(OSError):
-    """The vault does not answer: it ended, or it closed the line."""
+    """The vault does not answer: it ended, or it closed the connection."""
 
 
 class VaultClient:
-    """Lines to the vault; used by several threads.
+    """Connections to the vault; used by several threads.
 
     Parameters
     ----------
@@ -52,24 +52,29 @@ class VaultClient:
     def ask(self, frame: bytes) -> bytes:
         """Return the vault's reply to one frame, or raise VaultGone."""
         with self._lock:
-            line = self._idle.pop() if self._idle else None
-        line = self._opened() if line is None else line
+            connection = self._idle.pop() if self._idle else None
+        connection = self._opened() if connection is None else connection
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                # A refused header is answered before the body is taken.
-                line.sendall(frame)
-            prefix, reply = _reply(line)
+                # The vault answers a refused header without reading the body.
+                connection.sendall(frame)
+            prefix, reply = _reply(connection)
         except OSError as error:
-            line.close()
+            connection.close()
             raise VaultGone("The vault does not answer.") from error
-        self._put_back(line, is_open=not prefix & LAST_REPLY)
+        with self._lock:
+            is_kept = not prefix & LAST_REPLY and len(self._idle) < _MAX_IDLE
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
         return reply
 
     def close(self) -> None:
-        """Close every line and the inherited socket."""
+        """Close every connection and the inherited socket."""
         with self._lock:
-            for line in (*self._idle, self._control):
-                line.close()
+            for connection in (*self._idle, self._control):
+                connection.close()
             self._idle.clear()
 
     def _opened(self) -> socket.socket:
@@ -87,31 +92,24 @@ class VaultClient:
             theirs.close()
         return ours
 
-    def _put_back(self, line: socket.socket, *, is_open: bool) -> None:
-        with self._lock:
-            if is_open and len(self._idle) < _MAX_IDLE:
-                self._idle.append(line)
-                return
-        line.close()
 
-
-def _reply(line: socket.socket) -> tuple[int, bytes]:
+def _reply(connection: socket.socket) -> tuple[int, bytes]:
     """Return a reply's prefix and the reply; a short one comes whole with the first call."""
-    held = b""
-    while len(held) < REPLY_LENGTH_BYTES:
-        part = line.recv(_READ_BYTES)
-        if not part:
+    received = b""
+    while len(received) < REPLY_LENGTH_BYTES:
+        chunk = connection.recv(_READ_BYTES)
+        if not chunk:
             raise ConnectionResetError("the line was closed")
-        held += part
-    prefix = int.from_bytes(held[:REPLY_LENGTH_BYTES], "big")
+        received += chunk
+    prefix = int.from_bytes(received[:REPLY_LENGTH_BYTES], "big")
     reply = bytearray(prefix & ~LAST_REPLY)
-    view, done = memoryview(reply), len(held) - REPLY_LENGTH_BYTES
+    view, done = memoryview(reply), len(received) - REPLY_LENGTH_BYTES
     if done > len(reply):
         raise ConnectionResetError("more came than the vault announced")
-    view[:done] = held[REPLY_LENGTH_BYTES:]
+    view[:done] = received[REPLY_LENGTH_BYTES:]
     while done < len(reply):
-        received = line.recv_into(view[done:])
-        if not received:
+        n_received = connection.recv_into(view[done:])
+        if not n_received:
             raise ConnectionResetError("the line was closed")
-        done += received
+        done += n_received
     return prefix, bytes(reply)

@@ -42,9 +42,9 @@ class Guarded:
 
     def under(self, readable: list[str]) -> list[str]:
         """Return guarded paths that lie below a path which the engine may read."""
-        places = [Path(entry).resolve() for entry in readable]
+        allowed = [Path(entry).resolve() for entry in readable]
         guarded = [self.folder, self.keys, *self.secret_files]
-        return [str(path) for path in guarded if any(path.resolve().is_relative_to(place) for place in places)]
+        return [str(path) for path in guarded if any(path.resolve().is_relative_to(folder) for folder in allowed)]
 
 
 class Elsewhere:
@@ -58,24 +58,24 @@ class Elsewhere:
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
-        self._place = Path(tempfile.mkdtemp(prefix="dpcape-probe-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="dpcape-probe-"))
 
     def __enter__(self) -> Elsewhere:
-        self._place.chmod(0o711)
+        self._folder.chmod(0o711)
         self._tcp = socket.create_server(("127.0.0.1", 0))
-        # Stands in for the steward's page where that is not served now.
+        # Replaces the steward's page if it is not being served.
         self._page = socket.create_server(("127.0.0.1", 0))
         self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._unix.bind(str(self._place / "probe"))
+        self._unix.bind(str(self._folder / "probe"))
         self._unix.listen()
-        (self._place / "probe").chmod(0o666)
+        (self._folder / "probe").chmod(0o666)
         return self
 
     def __exit__(self, *args: object) -> None:
         self._tcp.close()
         self._page.close()
         self._unix.close()
-        shutil.rmtree(self._place, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def probes(self, vault: int) -> Probes:
         """Return what to try, given the vault's process."""
@@ -84,7 +84,7 @@ class Elsewhere:
             folder=str(self._guarded.folder),
             decoy=str(self._guarded.keys / SELF_TEST_FILE),
             vault=vault,
-            unix=str(self._place / "probe"),
+            unix=str(self._folder / "probe"),
             port=int(self._tcp.getsockname()[1]),
             page=page_port(self._guarded.folder) or int(self._page.getsockname()[1]),
             package=str(Path(__file__).resolve()),

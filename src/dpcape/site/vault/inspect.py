@@ -55,27 +55,27 @@ def facts_of(question: Question) -> SiteFacts:
     from dpcape.site.foreign.installed import require_inert
     from dpcape.site.tls import require_own_certificate, tls_key
 
-    place = SiteFolder(question.folder)
-    place.coordinator()
-    key = tls_key(place.keys)
-    require_own_certificate(question.certificate.encode("ascii"), Path(question.kit), place.name, key)
-    packages = sorted(place.state().packages)
+    folder = SiteFolder(question.folder)
+    folder.coordinator()
+    key = tls_key(folder.keys)
+    require_own_certificate(question.certificate.encode("ascii"), Path(question.kit), folder.name, key)
+    packages = sorted(folder.state().packages)
     for package in packages:
-        # It may have been replaced since it was allowed.
+        # The installed package may have changed since it was allowed.
         require_inert(package)
-    last = place.last_served()
-    # Rows of earlier versions were noted without asking.
+    last = folder.last_served()
+    # Empty if the steward has confirmed no server yet.
     confirmed = str(last["server"]) if last.get("confirmed") else ""
     if question.confirms or confirmed == question.settings["server"]:
         confirmed = str(question.settings["server"])
-        place.note_serving({**question.settings, "confirmed": True})
+        folder.note_serving({**question.settings, "confirmed": True})
     encoding = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    files = [place.keys / "identity.key", place.keys / "ledger.head", place.path / "ledger.sqlite"]
+    files = [folder.keys / "identity.key", folder.keys / "ledger.head", folder.path / "ledger.sqlite"]
     return SiteFacts(
-        name=place.name,
-        fingerprint=place.identity.fingerprint(),
-        keys=str(place.keys.resolve()),
-        secret_files=[str(path.resolve()) for path in (*files, *_records(place.data_sets()))],
+        name=folder.name,
+        fingerprint=folder.identity.fingerprint(),
+        keys=str(folder.keys.resolve()),
+        secret_files=[str(path.resolve()) for path in (*files, *_records(folder.data_sets()))],
         tls_key=key.private_bytes(*encoding).decode("ascii"),
         packages=packages,
         confirmed=confirmed,
@@ -84,19 +84,18 @@ def facts_of(question: Question) -> SiteFacts:
 
 def _records(data_sets: dict[str, dict[str, Any]]) -> list[Path]:
     """Return one file of every data set."""
-    found = []
+    record_files = []
     for entry in data_sets.values():
         path = Path(entry["path"])
         matching = sorted(path.iterdir() if path.is_dir() else path.parent.glob(path.name))
-        found += [file for file in matching if file.is_file()][:1]
-    return found
+        record_files += [file for file in matching if file.is_file()][:1]
+    return record_files
 
 
 def ask(question: Question, account: Account) -> SiteFacts:
-    """Return the facts of a site folder, found out by a process of the vault's account."""
+    """Return the facts of a site folder, read by a process of the vault's account."""
     if account == Account.current():
         return facts_of(question)
-    options: dict[str, Any] = dict(account.options())
     done = subprocess.run(
         [sys.executable, "-I", "-m", "dpcape.site.vault.inspect"],
         input=msgspec.json.encode(question),
@@ -104,7 +103,7 @@ def ask(question: Question, account: Account) -> SiteFacts:
         env=clean_environment(),
         cwd="/",
         check=False,
-        **options,
+        **account.options(),
     )
     if done.returncode:
         raise Failed(done.stderr.decode("utf-8", "replace").strip()[-1000:] or "The folder was not opened.")

@@ -16,7 +16,7 @@ OpenStudy = Callable[[str, str], Callable[[bytes], bytes]]
 
 
 class OpenJobs:
-    """Request handlers by job. Job, study and site come from inside the coordinator's signature alone.
+    """Request handlers by job. Job, study and site are taken only from what the coordinator signed.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class OpenJobs:
                 return None
             self._make_room()
             post = JobBinding(ask.job, ask.study, self._site, self._coordinator, self.identity)
-            made = RequestHandler(post, lambda: self._open_study(ask.study, ask.allowance))
-            self._handlers[ask.job] = made
-            return made
+            opened = RequestHandler(post, lambda: self._open_study(ask.study, ask.allowance))
+            self._handlers[ask.job] = opened
+            return opened
 
     def _make_room(self) -> None:
         """Drop refused studies first, then the one that was idle longest; refuse if all are busy."""

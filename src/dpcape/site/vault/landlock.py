@@ -11,7 +11,6 @@ import os
 import platform
 import stat
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,14 +75,18 @@ def restrict(rules: Rules, *, at_most: int | None = None) -> int:
     version = abi() if at_most is None else min(abi(), at_most)
     if version < 1:
         return 0
-    files = _handled_files(version)
-    ruleset = _created(version, files)
+    newer = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
+    files = _FIRST | sum(right for since, right in newer.items() if version >= since)
+    network = _BIND | _CONNECT if version >= 4 else 0
+    scoped = _ABSTRACT | _SIGNAL if version >= 6 else 0
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _check(_libc().syscall(_CREATE, struct.pack("=QQQ", files, network, scoped)[:size], size, 0))
     try:
         for paths, rights in _rights(rules):
             for path in paths:
                 _allow(ruleset, path, rights & files)
-        if version >= 4:
-            _allow_ports(ruleset, rules.connect)
+        for port in rules.connect if version >= 4 else ():
+            _check(_libc().syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", _CONNECT, port), 0))
         no_new_privileges()
         _check(_libc().syscall(_RESTRICT, ruleset, 0))
     finally:
@@ -100,19 +103,6 @@ def _rights(rules: Rules) -> tuple[tuple[tuple[Path, ...], int], ...]:
     )
 
 
-def _handled_files(version: int) -> int:
-    newer = {2: _REFER, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
-    return _FIRST | sum(right for since, right in newer.items() if version >= since)
-
-
-def _created(version: int, files: int) -> int:
-    network = _BIND | _CONNECT if version >= 4 else 0
-    scoped = _ABSTRACT | _SIGNAL if version >= 6 else 0
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    attribute = struct.pack("=QQQ", files, network, scoped)[:size]
-    return _check(_libc().syscall(_CREATE, attribute, size, 0))
-
-
 def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -124,11 +114,6 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         _check(_libc().syscall(_ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0))
     finally:
         os.close(descriptor)
-
-
-def _allow_ports(ruleset: int, ports: Iterable[int]) -> None:
-    for port in ports:
-        _check(_libc().syscall(_ADD, ruleset, _PORT, struct.pack("=QQ", _CONNECT, port), 0))
 
 
 def _check(result: int) -> int:

@@ -27,7 +27,7 @@ LIMITS = {"NOFILE": 1024, "NPROC": 4096, "FSIZE": 2**28, "AS": 16 * 2**30}
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the supervisor tells the launcher.
+    """Settings that the supervisor sends to the launcher.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     connect : list of int
         TCP ports.
     environment : dict
-        Variables beside the allowed ones.
+        Variables in addition to the allowed ones.
     probes : Probes
         What the self-test tries.
     confined : bool
-        False runs the self-test alone, outside: the positive control.
+        False runs only the self-test, outside the sandbox, as the positive control.
     most_abi : int or None
         Highest version of Landlock to use, for tests.
     with_seccomp : bool

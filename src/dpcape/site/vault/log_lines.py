@@ -22,7 +22,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 class ServiceLog:
-    """What a served site tells the machine's log, one line each.
+    """Writes what happens at a served site to the machine's log, one line each.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ class ServiceLog:
         self._form, self._write = form, write
 
     def say(self, line: str) -> None:
-        """Tell what happens; lines that begin with the engine's mark are the engine's."""
+        """Log an event; lines that begin with the engine's mark are the engine's."""
         self._tell("info", line)
 
     def warn(self, line: str) -> None:
-        """Tell what went wrong and is tried again."""
+        """Log a failure after which another attempt is made."""
         self._tell("warning", line)
 
     def fail(self, line: str) -> None:
-        """Tell why nothing is served any more."""
+        """Log why the site is no longer served."""
         self._tell("error", line)
 
     def _tell(self, level: str, line: str) -> None:
@@ -57,7 +57,7 @@ class ServiceLog:
 
 
 class VaultFormatter(logging.Formatter):
-    """One JSON object per entry, on one line: words of others cannot pass for an entry of the log.
+    """One JSON object per entry on one line, so that text from elsewhere cannot imitate an entry.
 
     ``may_speak_of_data`` marks errors, and warnings of readers: their texts are for the site's own people.
     """

@@ -18,16 +18,16 @@ class MeetingPort:
     """
 
     def __init__(self) -> None:
-        self._kept = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         # Bound and never listening: with this option on both, another socket may listen on the port, and the kernel
         # gives it to no connection.
-        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._kept.bind((_LOOPBACK, 0))
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind((_LOOPBACK, 0))
 
     @property
     def number(self) -> int:
         """The port."""
-        return int(self._kept.getsockname()[1])
+        return int(self._reserved.getsockname()[1])
 
     def listener(self) -> socket.socket:
         """Return a new socket that listens on the port; none from before may be open any more."""
@@ -35,4 +35,4 @@ class MeetingPort:
 
     def close(self) -> None:
         """Give the port back."""
-        self._kept.close()
+        self._reserved.close()

@@ -38,12 +38,12 @@ def descendants(of: int | None = None) -> list[int]:
     for process in _processes():
         if not process.has_ended:
             children.setdefault(process.parent, []).append(process)
-    found, waiting = [], [root]
+    pids, waiting = [], [root]
     while waiting:
         born = [process.pid for process in children.get(waiting.pop(), [])]
-        found += born
+        pids += born
         waiting += born
-    return found
+    return pids
 
 
 def end_descendants(leader: int | None = None) -> bool:
@@ -62,7 +62,8 @@ def end_descendants(leader: int | None = None) -> bool:
     end = time.monotonic() + _END_SECONDS
     _kill_group(leader)
     while True:
-        for group in _groups_of_children():
+        # Including ended children: their group's number stays reserved until they are reaped.
+        for group in {process.group for process in _processes() if process.parent == os.getpid()} - {os.getpgrp()}:
             _kill_group(group)
         for pid in descendants():
             with contextlib.suppress(OSError):
@@ -92,14 +93,8 @@ def _processes() -> Iterator[_Process]:
             yield _Process(int(entry.name), int(words[1]), int(words[2]), words[0] == "Z")
 
 
-def _groups_of_children() -> set[int]:
-    """Return the groups of children, ended ones included: until they are waited for, their group keeps its number."""
-    here, own = os.getpid(), os.getpgrp()
-    return {process.group for process in _processes() if process.parent == here} - {own}
-
-
 def _kill_group(group: int | None) -> None:
-    # 0 and 1 would be this process's own group and every process of the machine.
+    # 0 means this process's own group, 1 every process of the machine.
     if group is not None and group > 1:
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)
@@ -131,7 +126,7 @@ def code_of(process: subprocess.Popen[bytes]) -> int | None:
 
 
 class ToldToEnd(Exception):
-    """The site is stopped while something is waited for."""
+    """Raised when the site is stopped while it waits for a process."""
 
 
 def first_line(process: subprocess.Popen[bytes], seconds: float, is_told_to_end: Callable[[], bool]) -> bytes:
@@ -144,10 +139,10 @@ def first_line(process: subprocess.Popen[bytes], seconds: float, is_told_to_end:
             if is_told_to_end():
                 raise ToldToEnd
             if ready.select(_GLANCE):
-                part = os.read(process.stdout.fileno(), _LINE_PART)
-                if not part:
+                chunk = os.read(process.stdout.fileno(), _LINE_PART)
+                if not chunk:
                     break
-                line += part
+                line += chunk
     return line
 
 

@@ -87,7 +87,7 @@ def confine(sandbox: Sandbox) -> Confinement:
         # Already the leader of its session, without a terminal.
         os.setsid()
     for name, value in {"CORE": 0, **sandbox.limits}.items():
-        _limit(name, value)
+        limit(name, value)
     if sandbox.expendable:
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
@@ -106,20 +106,21 @@ def drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     none = (ctypes.c_uint32 * 6)()
     libc.capset(ctypes.byref(header), ctypes.byref(none))
-    held = next(
+    permitted = next(
         line for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines() if line.startswith("CapPrm")
     )
-    if int(held.split()[1], 16):
+    if int(permitted.split()[1], 16):
         raise PermissionError("capabilities could not be dropped")
 
 
 def hide_memory() -> None:
     """Keep other processes of the account from reading this one's memory, and the kernel from writing it to disk."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    _limit("CORE", 0)
+    limit("CORE", 0)
 
 
-def _limit(name: str, value: int) -> None:
+def limit(name: str, value: int) -> None:
+    """Lower a limit of this process and all it starts, by the kernel's name for it; it cannot be raised again."""
     import resource  # not on Windows
 
     kind = getattr(resource, f"RLIMIT_{name}")
@@ -129,7 +130,7 @@ def _limit(name: str, value: int) -> None:
 
 
 def python_read_paths() -> tuple[Path, ...]:
-    """Return what the running Python reads to import its own packages, and nothing beside them."""
+    """Return the paths that the running Python reads to import its own packages, and no others."""
     base = Path(sys.base_prefix)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     # The distribution's Python has all of /usr as its prefix.
@@ -151,7 +152,7 @@ def interpreter_paths() -> tuple[Path, ...]:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """Return an environment of known variables alone."""
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    """Return an environment that contains only known variables."""
+    passed_on = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     defaults = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return {**defaults, **kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**defaults, **passed_on, "PYTHONDONTWRITEBYTECODE": "1", **more}

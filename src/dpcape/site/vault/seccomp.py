@@ -128,43 +128,43 @@ def _socket(network: bool) -> list[Instruction]:
     ]
 
 
-def _pair(pairs: bool) -> list[Instruction]:
-    if not pairs:
-        return [_REFUSE]
-    # A datagram pair could still send to any named socket.
-    kinds = [(_JUMP_EQUAL, 2, 0, _STREAM), (_JUMP_EQUAL, 1, 0, _SEQPACKET), _REFUSE, _PERMIT]
-    return [*_only(0, _AF_UNIX), _argument(1), (_AND, 0, 0, _TYPE), *kinds]
-
-
 def program(rules: Filter, machine: str) -> list[Instruction]:
     """Return the filter's instructions for an architecture: "x86_64" or "aarch64"."""
     audit, column = ARCHITECTURES[machine]
-    made = _Program(column)
-    made.code += [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, audit), (_RETURN, 0, 0, KILL), (_LOAD, 0, 0, _NUMBER)]
+    built = _Program(column)
+    built.code += [
+        (_LOAD, 0, 0, _ARCH),
+        (_JUMP_EQUAL, 1, 0, audit),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
     if machine == "x86_64":
-        made.code += [(_JUMP_SET, 0, 1, _X32), _REFUSE]
+        built.code += [(_JUMP_SET, 0, 1, _X32), _REFUSE]
     if rules.allowed is not None:
         for name in rules.allowed:
-            made.on(name, [_PERMIT])
-        return [*made.code, _REFUSE]
+            built.on(name, [_PERMIT])
+        return [*built.code, _REFUSE]
     for name in (*DENIED, *rules.denied):
-        made.on(name, [_REFUSE])
+        built.on(name, [_REFUSE])
     for name in IGNORED:
-        made.on(name, [_fail(0)])
+        built.on(name, [_fail(0)])
     for name in OWN_PROCESS:
         if name not in ("setpriority", "ioprio_set"):
-            made.on(name, [*_only(0, 0), _PERMIT])
-    made.on("setpriority", [*_only(0, 0), *_only(1, 0), _PERMIT])
-    made.on("ioprio_set", [*_only(0, 1), *_only(1, 0), _PERMIT])
-    made.on("clone3", [_fail(errno.ENOSYS)])
-    made.on("clone", _without(0, _NAMESPACES))
-    made.on("socket", _socket(rules.network))
-    made.on("socketpair", _pair(rules.pairs))
-    made.on("ioctl", _none_of(1, _TERMINAL_IOCTLS))
-    made.on("prctl", _none_of(0, _PRCTL_DENIED))
+            built.on(name, [*_only(0, 0), _PERMIT])
+    built.on("setpriority", [*_only(0, 0), *_only(1, 0), _PERMIT])
+    built.on("ioprio_set", [*_only(0, 1), *_only(1, 0), _PERMIT])
+    built.on("clone3", [_fail(errno.ENOSYS)])
+    built.on("clone", _without(0, _NAMESPACES))
+    built.on("socket", _socket(rules.network))
+    # A datagram pair could still send to any named socket.
+    kinds = [(_JUMP_EQUAL, 2, 0, _STREAM), (_JUMP_EQUAL, 1, 0, _SEQPACKET), _REFUSE, _PERMIT]
+    pair = [*_only(0, _AF_UNIX), _argument(1), (_AND, 0, 0, _TYPE), *kinds]
+    built.on("socketpair", pair if rules.pairs else [_REFUSE])
+    built.on("ioctl", _none_of(1, _TERMINAL_IOCTLS))
+    built.on("prctl", _none_of(0, _PRCTL_DENIED))
     for name, index in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
-        made.on(name, _without(index, _MSG_FASTOPEN))
-    return [*made.code, _PERMIT]
+        built.on(name, _without(index, _MSG_FASTOPEN))
+    return [*built.code, _PERMIT]
 
 
 def install(rules: Filter) -> bool:
@@ -184,8 +184,8 @@ def install(rules: Filter) -> bool:
 
     libc = ctypes.CDLL(None, use_errno=True)
     no_new_privileges()
-    asked = _Fprog(len(code), ctypes.addressof(buffer))
-    if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(asked), 0, 0) != 0:
+    filter_program = _Fprog(len(code), ctypes.addressof(buffer))
+    if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filter_program), 0, 0) != 0:
         if ctypes.get_errno() in (errno.EINVAL, errno.ENOSYS, errno.EPERM):
             return False
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -48,7 +48,7 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     folder : str
         A folder that must not be listed or watched.
     decoy : str
-        A file beside the keys whose mode must not be changed.
+        A file in the folder of the keys whose mode must not be changed.
     vault : int
         Process that must not be signalled or looked at.
     unix : str
@@ -73,12 +73,12 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
 def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
     """Return every attempt by its name; an attempt raises OSError if it fails."""
-    made: dict[str, Callable[[], object]] = {}
+    on_secrets: dict[str, Callable[[], object]] = {}
     for number, path in enumerate(probes.secret_files, start=1):
-        made[f"read secret {number}"] = partial(_opened, path, os.O_RDONLY)
-        made[f"write secret {number}"] = partial(_opened, path, os.O_WRONLY)
+        on_secrets[f"read secret {number}"] = partial(_opened, path, os.O_RDONLY)
+        on_secrets[f"write secret {number}"] = partial(_opened, path, os.O_WRONLY)
     return {
-        **made,
+        **on_secrets,
         "list the folder": lambda: os.listdir(probes.folder),
         "watch the folder": lambda: _watched(probes.folder),
         "watch the folder through fanotify": lambda: _watched_by_fanotify(probes.folder),
@@ -92,7 +92,7 @@ def attempts(probes: Probes) -> dict[str, Callable[[], object]]:
         "listen on a port that the kernel chooses": _listening,
         "use io_uring": _io_uring,
         "write the Python environment": lambda: _opened(probes.package, os.O_WRONLY),
-        "run a shell": _shell,
+        "run a shell": lambda: subprocess.run(["/bin/sh", "-c", "exit 0"], check=True, timeout=10),
         "run a program from memory": _run_from_memory,
         "run a program by its descriptor": _run_by_descriptor,
         "leave its group of processes": _left_group,
@@ -125,9 +125,9 @@ def _changed_mode(path: str) -> None:
 
 
 def _connected(family: int, address: str | tuple[str, int]) -> None:
-    with socket.socket(family, socket.SOCK_STREAM) as line:
-        line.settimeout(_SECONDS)
-        line.connect(address)
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_SECONDS)
+        connection.connect(address)
 
 
 def _io_uring() -> None:
@@ -139,34 +139,30 @@ def _io_uring() -> None:
     os.close(descriptor)
 
 
-def _shell() -> None:
-    subprocess.run(["/bin/sh", "-c", "exit 0"], check=True, timeout=10)
-
-
 def _watched(folder: str) -> None:
     """Have the kernel report what happens in a folder, with the names of files: Landlock has no rule for it."""
     libc = ctypes.CDLL(None, use_errno=True)
-    watcher = _made(libc.inotify_init1(os.O_CLOEXEC))
+    watcher = _checked(libc.inotify_init1(os.O_CLOEXEC))
     try:
-        _made(libc.inotify_add_watch(watcher, os.fsencode(folder), _INOTIFY_ALL))
+        _checked(libc.inotify_add_watch(watcher, os.fsencode(folder), _INOTIFY_ALL))
     finally:
         os.close(watcher)
 
 
 def _watched_by_fanotify(folder: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    watcher = _made(libc.fanotify_init(_FANOTIFY_BY_ID, os.O_RDONLY))
+    watcher = _checked(libc.fanotify_init(_FANOTIFY_BY_ID, os.O_RDONLY))
     try:
         changes = ctypes.c_uint64(_FANOTIFY_CHANGES)
-        _made(libc.fanotify_mark(watcher, _FANOTIFY_ADD, changes, _HERE, os.fsencode(folder)))
+        _checked(libc.fanotify_mark(watcher, _FANOTIFY_ADD, changes, _HERE, os.fsencode(folder)))
     finally:
         os.close(watcher)
 
 
 def _listening() -> None:
     """Listen without binding: the kernel then chooses a port on every address, and asks no rule about ports."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as line:
-        line.listen()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.listen()
 
 
 def _run_from_memory() -> None:
@@ -197,7 +193,7 @@ def _run_by_descriptor() -> None:
 def _looked_at_queues() -> None:
     """Ask about System V queues by number, which takes no call that opens one."""
     libc = ctypes.CDLL(None, use_errno=True)
-    _made(libc.msgctl(0, _QUEUES_IN_USE, ctypes.create_string_buffer(_QUEUE_BYTES)))
+    _checked(libc.msgctl(0, _QUEUES_IN_USE, ctypes.create_string_buffer(_QUEUE_BYTES)))
 
 
 def _left_group() -> None:
@@ -224,7 +220,7 @@ def _smallest_program() -> bytes:
     return kind + head + segment + code
 
 
-def _made(result: int) -> int:
+def _checked(result: int) -> int:
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result

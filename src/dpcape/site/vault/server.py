@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the supervisor tells the vault, through a pipe; nothing of it comes from a kit.
+    """Settings that the supervisor sends to the vault through a pipe; none of them comes from a kit.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class VaultSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     control : int
         Descriptor of the inherited socket.
     workers : int or None
-        Descriptor of the line to the process that runs code of other packages in sandboxes; None refuses such code.
+        Descriptor of the socket to the process that runs code of other packages in sandboxes; None refuses such code.
     """
 
     folder: str
@@ -77,46 +77,46 @@ class Incoming:
 
     Parameters
     ----------
-    line : socket.socket
-        The line.
+    connection : socket.socket
+        The socket.
     """
 
-    def __init__(self, line: socket.socket) -> None:
-        self._line, self._held = line, b""
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._buffered = connection, b""
 
     def wait(self) -> bool:
         """Wait without a timeout for the next frame; return False if the peer closed the socket instead."""
-        if not self._held:
-            self._line.settimeout(None)
-            self._held = self._line.recv(_READ_BYTES)
-            self._line.settimeout(_SECONDS)
-        return bool(self._held)
+        if not self._buffered:
+            self._connection.settimeout(None)
+            self._buffered = self._connection.recv(_READ_BYTES)
+            self._connection.settimeout(_SECONDS)
+        return bool(self._buffered)
 
     def take(self, n_bytes: int) -> bytes:
         """Return the next ``n_bytes`` bytes; every read must succeed within the timeout."""
-        held = self._held
-        if n_bytes <= len(held):
-            self._held = held[n_bytes:]
-            return held[:n_bytes]
+        buffered = self._buffered
+        if n_bytes <= len(buffered):
+            self._buffered = buffered[n_bytes:]
+            return buffered[:n_bytes]
         # Do not read past the end, where the next frame begins. Memory pages are allocated when first written.
-        whole = bytearray(n_bytes)
-        view, done = memoryview(whole), len(held)
-        view[:done], self._held = held, b""
+        content = bytearray(n_bytes)
+        view, done = memoryview(content), len(buffered)
+        view[:done], self._buffered = buffered, b""
         while done < n_bytes:
-            received = self._line.recv_into(view[done:])
+            received = self._connection.recv_into(view[done:])
             if not received:
                 raise ConnectionResetError("the line was closed")
             done += received
-        return bytes(whole)
+        return bytes(content)
 
 
 class VaultServer:
-    """Answers frames that come in on lines of the engine.
+    """Answers frames that come in on connections of the engine.
 
     Parameters
     ----------
     control : socket.socket
-        Brings new lines.
+        Brings new connections.
     jobs : OpenJobs
         Studies that run at this site.
     coordinator : bytes
@@ -125,8 +125,8 @@ class VaultServer:
 
     def __init__(self, control: socket.socket, jobs: OpenJobs, coordinator: bytes) -> None:
         self._control, self._jobs, self._coordinator = control, jobs, coordinator
-        self._lines = threading.BoundedSemaphore(MAX_LINES)
-        # One body in memory at a time, whatever the number of lines.
+        self._connections = threading.BoundedSemaphore(MAX_LINES)
+        # One body in memory at a time, whatever the number of connections.
         self._body = threading.Lock()
 
     def serve(self) -> None:
@@ -134,20 +134,23 @@ class VaultServer:
         while True:
             size = socket.CMSG_SPACE(array.array("i", [0] * 4).itemsize * 4)
             data, ancillary, _, _ = self._control.recvmsg(64, size)
-            if not data and not ancillary and _is_closed(self._control):
-                return
-            for line in _received(ancillary):
-                if self._lines.acquire(blocking=False):
-                    threading.Thread(target=self._serve_line, args=(line,), daemon=True).start()
+            if not data and not ancillary:
+                poll = select.poll()
+                poll.register(self._control, select.POLLRDHUP)
+                if poll.poll(0):
+                    return
+            for connection in _received(ancillary):
+                if self._connections.acquire(blocking=False):
+                    threading.Thread(target=self._serve_connection, args=(connection,), daemon=True).start()
                 else:
                     _log.warning("a line was closed: %d are open already", MAX_LINES)
-                    line.close()
+                    connection.close()
 
-    def _serve_line(self, line: socket.socket) -> None:
+    def _serve_connection(self, connection: socket.socket) -> None:
         try:
-            with line:
-                incoming = Incoming(line)
-                while self._serve_one(line, incoming):
+            with connection:
+                incoming = Incoming(connection)
+                while self._serve_one(connection, incoming):
                     pass
         except OSError:
             # Closed by the engine, or too slow.
@@ -155,10 +158,10 @@ class VaultServer:
         except Exception:
             _log.exception("a line was closed")
         finally:
-            self._lines.release()
+            self._connections.release()
 
-    def _serve_one(self, line: socket.socket, incoming: Incoming) -> bool:
-        """Answer one frame; return whether the line can be used again."""
+    def _serve_one(self, connection: socket.socket, incoming: Incoming) -> bool:
+        """Answer one frame; return whether the connection can be used again."""
         from dpcape.core.errors import DpcapeError
         from dpcape.transport.frames import LENGTH_BYTES, genuine_ask, header_length, unsigned_reply
         from dpcape.transport.request_handler import refusal_of
@@ -172,7 +175,7 @@ class VaultServer:
         except DpcapeError as error:
             # Unsigned: this request never proved that it came from the coordinator.
             reply, is_read = unsigned_reply(refusal_of(error)), False
-        _send(line, reply, is_last=not is_read)
+        _send(connection, reply, is_last=not is_read)
         return is_read
 
     def _answered(self, incoming: Incoming, head: bytes, ask: Ask) -> tuple[bytes, bool]:
@@ -192,16 +195,9 @@ class VaultServer:
             return handler.sealed(head, ask, reply, answer), True
 
 
-def _is_closed(line: socket.socket) -> bool:
-    """Return whether the other side of a line can send no more."""
-    poll = select.poll()
-    poll.register(line, select.POLLRDHUP)
-    return bool(poll.poll(0))
-
-
 def _received(ancillary: list[tuple[int, int, bytes]]) -> list[socket.socket]:
     """Return the sockets that a message brought; whatever else it brought is closed."""
-    lines = []
+    connections = []
     for level, kind, data in ancillary:
         if (level, kind) != (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             continue
@@ -209,38 +205,34 @@ def _received(ancillary: list[tuple[int, int, bytes]]) -> list[socket.socket]:
         numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
         for number in numbers:
             try:
-                line = socket.socket(fileno=number)
+                connection = socket.socket(fileno=number)
             except OSError:
                 os.close(number)
                 continue
-            if (line.family, line.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
-                lines.append(line)
-            else:
-                _drop(line)
-    return lines
+            if (connection.family, connection.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
+                connections.append(connection)
+                continue
+            # Without lingering: close() could otherwise block on unsent data for as long as the sender set.
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+    return connections
 
 
-def _drop(line: socket.socket) -> None:
-    """Close a socket without lingering: close() could otherwise block on unsent data for as long as the sender set."""
-    with contextlib.suppress(OSError):
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    line.close()
-
-
-def _send(line: socket.socket, reply: bytes, *, is_last: bool) -> None:
+def _send(connection: socket.socket, reply: bytes, *, is_last: bool) -> None:
     prefix = (len(reply) | (LAST_REPLY if is_last else 0)).to_bytes(REPLY_LENGTH_BYTES, "big")
     if len(reply) <= _PART_BYTES:
         # In one call, so that the engine wakes up only once.
-        line.sendall(prefix + reply)
+        connection.sendall(prefix + reply)
         return
-    line.sendall(prefix)
-    line.sendall(reply)
+    connection.sendall(prefix)
+    connection.sendall(reply)
 
 
 def study_opener(
     folder: SiteFolder, settings: VaultSettings, workers: Workers | None = None
 ) -> Callable[[str, str], Callable[[bytes], bytes]]:
-    """Return what opens a study, by its digest, as the steward approved it; ``allowance`` names one that goes on.
+    """Return a function that opens an approved study by its digest; ``allowance`` names one that is resumed.
 
     ``workers`` run code of other packages; without them it is refused.
     """
@@ -252,23 +244,18 @@ def study_opener(
         from dpcape.site.ledger import check_approved
 
         # A fresh view of the folder: ceilings, approvals and pins may have changed since the last study.
-        place = SiteFolder(folder.path)
-        # Refused here if no study of this digest is approved; what the steward approved is what is run.
-        check_approved(place.state(), digest, settings.data, allowance=allowance)
+        site_folder = SiteFolder(folder.path)
+        # Raises unless a study with this digest is approved, so that only approved studies run.
+        check_approved(site_folder.state(), digest, settings.data, allowance=allowance)
         noise = None if settings.replay_for_tests is None else Replay(settings.replay_for_tests)
         # Code of other packages never runs here.
-        study = place.served_study(digest, workers)
-        if study.dealer == place.name:
-            return dealer_for(place, study, noise=noise, allowance=allowance, separation=settings.mode).answer
-        site = place.site_for(
-            study,
-            settings.data,
-            noise=noise,
-            allowance=allowance,
-            separation=settings.mode,
-            contributor=workers,
-        )
-        return site.answer
+        study = site_folder.served_study(digest, workers)
+        if study.dealer == site_folder.name:
+            return dealer_for(site_folder, study, noise=noise, allowance=allowance, separation=settings.mode).answer
+        data, mode = settings.data, settings.mode
+        return site_folder.site_for(
+            study, data, noise=noise, allowance=allowance, separation=mode, contributor=workers
+        ).answer
 
     return opened
 
@@ -280,26 +267,8 @@ def vault_sandbox(folder: Path, keys: Path) -> Sandbox:
     return Sandbox(rules, Filter(network=False, pairs=False, denied=denied), expendable=False)
 
 
-def _keys_of(folder: Path) -> Path:
-    """Return where the keys are; read before anything heavy is imported, since a sandbox binds one thread."""
-    about = msgspec.json.decode((folder / "site.json").read_bytes())
-    return folder / str(about["keys"])
-
-
-def _keep_words_here() -> None:
-    """Log warnings and fatal errors to the vault's own log, and nothing to standard error.
-
-    Readers warn of how many records they could not use. Standard error is the supervisor's, whose lines the machine's
-    log may send anywhere.
-    """
-    logging.captureWarnings(True)
-    sys.excepthook = lambda kind, error, trace: _log.error("the vault failed", exc_info=(kind, error, trace))
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-
-
 def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
-    """Confine this process, open the folder, tell that the vault is ready, and serve."""
+    """Confine this process, open the folder, report that the vault is ready, and serve."""
     os.umask(0o077)
     hide_memory()
     folder = Path(settings.folder).resolve()
@@ -309,20 +278,27 @@ def run(settings: VaultSettings, ready: Callable[[Confinement], None]) -> None:
     log = logging.handlers.RotatingFileHandler(folder / LOG_FILE, maxBytes=2**20, backupCount=1, encoding="utf-8")
     log.setFormatter(VaultFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[log])
-    _keep_words_here()
-    confinement = confine(vault_sandbox(folder, _keys_of(folder).resolve()))
+    # Warnings and fatal errors go to the vault's own log, and nothing to standard error. Readers warn of how many
+    # records they could not use; standard error is the supervisor's, whose lines the machine's log may send anywhere.
+    logging.captureWarnings(True)
+    sys.excepthook = lambda kind, error, trace: _log.error("the vault failed", exc_info=(kind, error, trace))
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    # Read before anything heavy is imported, since a sandbox binds one thread.
+    keys = folder / str(msgspec.json.decode((folder / "site.json").read_bytes())["keys"])
+    confinement = confine(vault_sandbox(folder, keys.resolve()))
 
     from dpcape.site.folder import SiteFolder
     from dpcape.site.foreign.workers import Workers
     from dpcape.site.vault.jobs import OpenJobs
 
-    place = SiteFolder(folder)
+    site_folder = SiteFolder(folder)
     # The self-test tries to change its mode.
-    (place.keys / SELF_TEST_FILE).unlink(missing_ok=True)
-    (place.keys / SELF_TEST_FILE).write_bytes(b"")
-    coordinator = place.coordinator()
+    (site_folder.keys / SELF_TEST_FILE).unlink(missing_ok=True)
+    (site_folder.keys / SELF_TEST_FILE).write_bytes(b"")
+    coordinator = site_folder.coordinator()
     workers = None if settings.workers is None else Workers(socket.socket(fileno=settings.workers))
-    jobs = OpenJobs(place.name, coordinator, place.identity, study_opener(place, settings, workers))
+    jobs = OpenJobs(site_folder.name, coordinator, site_folder.identity, study_opener(site_folder, settings, workers))
     with socket.socket(fileno=settings.control) as control:
         ready(confinement)
         _log.info("serving; engine separated: %s", settings.mode)

@@ -38,7 +38,7 @@ def start_vault(
     settings : VaultSettings
         The vault's; descriptors are filled in here.
     control : socket.socket
-        The vault's end of its line to the engine.
+        The vault's end of its socket to the engine.
     python : str
         Interpreter of both.
     options : mapping
@@ -48,16 +48,18 @@ def start_vault(
     probes : callable
         Returns what such code must not reach, given the vault's process.
     say : callable
-        Told why there is no zygote.
+        Called with the reason if there is no zygote.
     first_line : callable
         Returns a process's first line, without waiting for ever.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         zygote = _zygote(theirs, packages, python, options, say, first_line) if packages else None
-        lines = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
-        told = msgspec.structs.replace(settings, control=lines[0], workers=None if zygote is None else lines[1])
-        vault = _launched(told, lines, python, options, first_line)
+        descriptors = [control.fileno(), *([] if zygote is None else [ours.fileno()])]
+        full_settings = msgspec.structs.replace(
+            settings, control=descriptors[0], workers=None if zygote is None else descriptors[1]
+        )
+        vault = _launched(full_settings, descriptors, python, options, first_line)
         if zygote is not None:
             from dpcape.site.foreign.workers import Workers
 
@@ -67,18 +69,18 @@ def start_vault(
 
 
 def _zygote(
-    line: socket.socket,
+    control: socket.socket,
     packages: Sequence[str],
     python: str,
     options: Mapping[str, Any],
     say: Callable[[str], None],
     first_line: Callable[[Process], bytes],
 ) -> Process | None:
-    # Statistics and what they compute with are loaded for sites that allow packages alone.
+    # Imported here, so that statistics and their libraries are loaded only at sites that allow packages.
     from dpcape.site.foreign.workers import start_zygote
 
     try:
-        return start_zygote(line, packages, python=python, options=options, first_line=first_line)
+        return start_zygote(control, packages, python=python, options=options, first_line=first_line)
     except TransportError as error:
         say(str(error))
         return None
@@ -88,16 +90,13 @@ def _test_child(workers: Workers, probes: Probes) -> None:
     """Refuse to serve if a child for code of other packages reaches anything."""
     reached = workers.reached(probes)
     if reached:
-        raise NotSeparated(
-            "Nothing is served",
-            f"the sandbox for code of other packages failed its self-test: it could {reached[0]}",
-            "Look at 'dpcape doctor', or disallow the packages.",
-        )
+        why = f"the sandbox for code of other packages failed its self-test: it could {reached[0]}"
+        raise NotSeparated("Nothing is served", why, "Look at 'dpcape doctor', or disallow the packages.")
 
 
 def _launched(
     settings: VaultSettings,
-    lines: Sequence[int],
+    descriptors: Sequence[int],
     python: str,
     options: Mapping[str, Any],
     first_line: Callable[[Process], bytes],
@@ -106,7 +105,7 @@ def _launched(
         [python, "-I", "-m", "dpcape.site.vault.server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pass_fds=tuple(lines),
+        pass_fds=tuple(descriptors),
         env=clean_environment(),
         cwd="/",
         start_new_session=True,
@@ -116,7 +115,7 @@ def _launched(
     vault.stdin.write(msgspec.json.encode(settings) + b"\n")
     vault.stdin.close()
     answer = first_line(vault)
-    told: dict[str, Any] = msgspec.json.decode(answer) if answer.endswith(b"\n") else {"error": "it gave no answer"}
-    if "error" in told:
-        raise TransportError("The vault did not start", f"of this: {told['error']}")
+    report: dict[str, Any] = msgspec.json.decode(answer) if answer.endswith(b"\n") else {"error": "it gave no answer"}
+    if "error" in report:
+        raise TransportError("The vault did not start", f"of this: {report['error']}")
     return vault

@@ -1,7 +1,7 @@
 """Starts vault and engine of a site as a pair, tests their separation, watches them, and restarts them as a pair.
 
 The supervisor opens no network and reads no records. Before every start all descendants are ended: an engine's
-left-over process could hold a port or a line.
+left-over process could hold a port or a connection to the vault.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Serving:
 
 
 class Supervisor:
-    """Keeps one site served until it is told to end.
+    """Serves one site until it is stopped.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Supervisor:
         self._ending = False
         self._is_tested = False
         self._zygote: subprocess.Popen[bytes] | None = None
-        # Kept until its group is killed; it is not waited for before.
+        # Not reaped until its process group is killed, so that its number stays reserved.
         self._leader: subprocess.Popen[bytes] | None = None
         self._meeting: MeetingPort | None = None
 
@@ -155,7 +155,9 @@ class Supervisor:
             if time.monotonic() - begun > _CALM_SECONDS:
                 pause = _FIRST_PAUSE
             self._warn(f"{what}; vault and engine start again in {pause:g} s")
-            self._rest(pause)
+            end = time.monotonic() + pause
+            while time.monotonic() < end and not self._is_told_to_end():
+                time.sleep(_GLANCE)
             if self._is_told_to_end():
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -166,9 +168,9 @@ class Supervisor:
         if is_clean:
             self._leader = None
         else:
-            left = ", ".join(map(str, descendants()[:20])) or "not seen"
+            pids = ", ".join(map(str, descendants()[:20])) or "not seen"
             self._warn(
-                f"PROCESSES OF THE ENGINE COULD NOT BE ENDED (numbers: {left}). They may hold this site's TLS key and "
+                f"PROCESSES OF THE ENGINE COULD NOT BE ENDED (numbers: {pids}). They may hold this site's TLS key and "
                 "a port. End them by hand, or restart the machine"
             )
         return is_clean
@@ -184,7 +186,7 @@ class Supervisor:
         except ToldToEnd:
             return "told to end"
         except Exception as error:
-            # Whatever it is: an engine may have brought it about, and the steward alone ends the site.
+            # Any error may be caused by a hostile engine, which must not be able to stop the site.
             if not was_tested:
                 raise
             return _in_words(error)
@@ -195,37 +197,34 @@ class Supervisor:
     def _is_told_to_end(self) -> bool:
         return self._ending
 
-    def _rest(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not self._ending:
-            time.sleep(_GLANCE)
-
     @contextlib.contextmanager
     def _work_folder(self) -> Any:
         """Make a folder for one start, unless processes of the last are left; what an engine left in it is removed."""
         if not self._end_all():
             raise TransportError("Nothing starts while processes of the last engine are left")
-        place = Path(tempfile.mkdtemp(prefix="dpcape-engine-", dir=self._serving.work))
+        folder = Path(tempfile.mkdtemp(prefix="dpcape-engine-", dir=self._serving.work))
         try:
-            yield place
+            yield folder
         finally:
             self._end_all()
-            self._clear(place)
-
-    def _clear(self, place: Path) -> None:
-        try:
-            remove(place)
-        except Exception as error:
-            self._warn(f"the engine's work folder {str(place)!r} was not removed wholly ({_in_words(error)})")
+            try:
+                remove(folder)
+            except Exception as error:
+                self._warn(f"the engine's work folder {str(folder)!r} was not removed wholly ({_in_words(error)})")
 
     def _serve_once(self, work: Path) -> str:
         """Start the pair and watch it; return what ended it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # The engine's own processes meet here. It cannot listen by itself: the kernel would choose a port for a socket
         # without one, on every address, and Landlock is not asked.
-        with ours, theirs, self._listener() as listener:
+        # The port is the same at every start.
+        self._meeting = self._meeting or MeetingPort()
+        with ours, theirs, self._meeting.listener() as listener:
             self._engine.prepare(work, int(listener.getsockname()[1]))
-            _hand_over(work, self._serving.accounts.engine)
+            account = self._serving.accounts.engine
+            if account != Account.current():
+                for path in (work, *work.rglob("*")):
+                    os.chown(path, account.uid, account.gid, follow_symlinks=False)
             vault = self._start_vault(ours)
             engine = self._start_engine(work, listener, theirs, vault.pid)
         self._say(self._serving.mode.line)
@@ -236,14 +235,12 @@ class Supervisor:
             if vault.poll() is not None:
                 return f"the vault ended with code {vault.returncode}"
             time.sleep(_GLANCE)
-        _stop(engine)
+        with contextlib.suppress(ProcessLookupError):
+            engine.terminate()
+        end = time.monotonic() + _GRACE_SECONDS
+        while code_of(engine) is None and time.monotonic() < end:
+            time.sleep(_GLANCE)
         return "told to end"
-
-    def _listener(self) -> socket.socket:
-        """Listen where the engine's processes meet: at every start on the same port."""
-        if self._meeting is None:
-            self._meeting = MeetingPort()
-        return self._meeting.listener()
 
     def _start_vault(self, control: socket.socket) -> subprocess.Popen[bytes]:
         serving = self._serving
@@ -252,7 +249,7 @@ class Supervisor:
                 serving.settings,
                 control,
                 python=serving.vault_python,
-                options=_options(serving.accounts.vault),
+                options=serving.accounts.vault.options(),
                 packages=() if serving.mode is NONE else serving.packages,
                 probes=elsewhere.probes,
                 say=self._warn,
@@ -261,7 +258,7 @@ class Supervisor:
         return vault
 
     def _start_engine(
-        self, work: Path, listener: socket.socket, line: socket.socket, vault: int
+        self, work: Path, listener: socket.socket, vault_socket: socket.socket, vault: int
     ) -> subprocess.Popen[bytes]:
         with Elsewhere(self._serving.guarded) as elsewhere:
             probes = elsewhere.probes(vault)
@@ -271,7 +268,7 @@ class Supervisor:
                 connect=[*self._engine.connect, int(listener.getsockname()[1])],
                 environment={
                     **self._engine.environment,
-                    LINE_VARIABLE: str(line.fileno()),
+                    LINE_VARIABLE: str(vault_socket.fileno()),
                     LISTENER_VARIABLE: str(listener.fileno()),
                     "HOME": str(work),
                     "TMPDIR": str(work / "tmp"),
@@ -282,24 +279,24 @@ class Supervisor:
             )
             if not self._is_tested:
                 self._control(launch)
-            engine, report = self._launched(launch, (line.fileno(), listener.fileno()))
+            engine, report = self._launched(launch, (vault_socket.fileno(), listener.fileno()))
         self._judge(report)
         assert engine.stdin is not None
         engine.stdin.write(GO)
         engine.stdin.close()
         return engine
 
-    def _launched(self, launch: Launch, lines: tuple[int, ...]) -> tuple[subprocess.Popen[bytes], Report]:
+    def _launched(self, launch: Launch, descriptors: tuple[int, ...]) -> tuple[subprocess.Popen[bytes], Report]:
         engine = subprocess.Popen(
             [self._engine.python, "-I", "-m", "dpcape.site.vault.launch"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=lines,
+            pass_fds=descriptors,
             env=clean_environment(),
             cwd=launch.work,
             start_new_session=True,
-            **_options(self._serving.accounts.engine),
+            **self._serving.accounts.engine.options(),
         )
         self._leader = engine
         assert engine.stderr is not None
@@ -314,17 +311,15 @@ class Supervisor:
             stdout=subprocess.PIPE,
             env=clean_environment(),
             cwd="/",
-            **_options(self._serving.accounts.vault),
+            **self._serving.accounts.vault.options(),
         )
         report = self._report_of(outside, msgspec.structs.replace(launch, confined=False))
         outside.wait(_START_SECONDS)
         missing = sorted(set(MUST_SUCCEED_OUTSIDE) - set(report.succeeded))
         if missing:
-            raise NotSeparated(
-                "The self-test is not valid",
-                f"an attempt failed outside the sandbox too: {missing[0]}",
-                "Check that the vault's account owns the site folder, its keys and its data sets.",
-            )
+            why = f"an attempt failed outside the sandbox too: {missing[0]}"
+            remedy = "Check that the vault's account owns the site folder, its keys and its data sets."
+            raise NotSeparated("The self-test is not valid", why, remedy)
         self._is_tested = True
 
     def _judge(self, report: Report) -> None:
@@ -334,18 +329,12 @@ class Supervisor:
             return
         reached = sorted(set(report.succeeded) - mode.reached)
         if reached:
-            raise NotSeparated(
-                "Nothing is served",
-                f"the engine's sandbox failed its self-test: it could {reached[0]}",
-                "Look at 'dpcape doctor', or accept an unprotected site with --unseparated.",
-            )
+            what, why = "Nothing is served", f"the engine's sandbox failed its self-test: it could {reached[0]}"
+            raise NotSeparated(what, why, "Look at 'dpcape doctor', or accept an unprotected site with --unseparated.")
         under = self._serving.guarded.under(report.readable)
         if under:
-            raise NotSeparated(
-                "Nothing is served",
-                f"{under[0]!r} lies in a folder that the engine reads",
-                "Move it elsewhere, outside the Python environment and the engine's work folder.",
-            )
+            remedy = "Move it elsewhere, outside the Python environment and the engine's work folder."
+            raise NotSeparated("Nothing is served", f"{under[0]!r} lies in a folder that the engine reads", remedy)
 
     def _report_of(self, process: subprocess.Popen[bytes], launch: Launch) -> Report:
         assert process.stdin is not None
@@ -367,26 +356,5 @@ class Supervisor:
 
 def _in_words(error: Exception) -> str:
     """Return an error as part of a line of the log."""
-    told = one_line(str(error)).rstrip(".")
-    return told if isinstance(error, DpcapeError) else f"{type(error).__name__}: {told}"
-
-
-def _options(account: Account) -> dict[str, Any]:
-    return dict(account.options())
-
-
-def _hand_over(work: Path, account: Account) -> None:
-    """Give a work folder to the engine's account."""
-    if account == Account.current():
-        return
-    for path in (work, *work.rglob("*")):
-        os.chown(path, account.uid, account.gid, follow_symlinks=False)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and give it a little time."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    end = time.monotonic() + _GRACE_SECONDS
-    while code_of(process) is None and time.monotonic() < end:
-        time.sleep(_GLANCE)
+    text = one_line(str(error)).rstrip(".")
+    return text if isinstance(error, DpcapeError) else f"{type(error).__name__}: {text}"
