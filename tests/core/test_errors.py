@@ -25,6 +25,8 @@ from dpcape.core.errors import (
 
 SOURCES = Path(dpcape.__file__).parent
 KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, DpcapeError)}
+# Defined where they are raised.
+NAMES = {*KINDS, "NotFitted", "NotSeparated", "ReleaseMissing"}
 EXAMPLES = (
     InvalidParameter("epsilon", "be positive", 0.0, "Write for example 1.0."),
     InvalidParameter("shares", "sum to at most 1"),
@@ -86,7 +88,7 @@ def calls_with_one_sentence(text: str) -> list[int]:
     """Return the lines on which an error is made of one literal that has more fields than one."""
     lines = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KINDS and node.args:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES and node.args:
             literals = [part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)]
             sentence = " ".join(part for part in literals if isinstance(part, str))
             is_literal = isinstance(node.args[0], ast.Constant | ast.JoinedStr)

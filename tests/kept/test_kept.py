@@ -71,7 +71,7 @@ def test_a_run_folder_shows_its_result(kept: Path, tmp_path: Path) -> None:
     assert run.participants()
     assert run.guarantee()["status"] in ("verified", "replayable")
     assert isinstance(run.releases, KeptReleases)
-    model = PCA.from_releases(run.releases.folder, n_components=2, center=False)
+    model = PCA.from_releases(run.releases.folder, n_components=2)
     np.testing.assert_allclose(model.components_, expected(kept)["run"]["components_"], rtol=1e-6, atol=1e-9)
 
 

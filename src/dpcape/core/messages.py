@@ -24,8 +24,6 @@ from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.core.statistic import PublicValue
 
 VERSION = 5
-# Versions whose descriptions of sites are read where a run kept them.
-_KEPT = (3, 4, VERSION)
 # Refused before anything is allocated: no analysis here needs a longer vector or message.
 MAX_ENTRIES = 2**28
 MAX_BYTES = 2**31
@@ -357,17 +355,6 @@ def decode_to_site(data: bytes) -> tuple[str, ToSite]:
 def decode_from_site(data: bytes) -> tuple[str, FromSite]:
     """Return (allowance, message) of what a site sent."""
     return _decode(data, _from_site)
-
-
-def kept_description(data: bytes) -> bytes:
-    """Return a description of a site that a run kept, perhaps of an earlier version, as a message of this version."""
-    try:
-        envelope = _envelopes.decode(data)
-    except msgspec.DecodeError as error:
-        what = "The kept description of a site could not be read"
-        raise ProtocolError(what, remedy="Restore the run's folder.") from error
-    renewed = msgspec.structs.replace(envelope, version=VERSION)
-    return msgspec.msgpack.encode(renewed) if envelope.version in _KEPT else data
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> tuple[str, Any]:

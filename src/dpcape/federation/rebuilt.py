@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dpcape.core.errors import Failed, ProtocolError
-from dpcape.core.messages import Describe, Request, decode_to_site, kept_description
+from dpcape.core.messages import Describe, Request, decode_to_site
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.protocols.protocol import Outcome
 from dpcape.core.protocols.registry import from_settings
@@ -76,10 +76,8 @@ class _KeptOnly(Allowance):
 
     def _outcome(self, request: Request, plan: ReleaseNoise, size: int) -> tuple[Outcome, float]:
         if request.release not in self._kept:
-            raise ReleaseMissing(
-                f"The result was not rebuilt because release {request.release + 1} of {len(self._terms.shares)} is not "
-                "in the folder. Go on with: dpcape run --resume."
-            )
+            why = f"release {request.release + 1} of {len(self._terms.shares)} is not in the folder"
+            raise ReleaseMissing("The result was not rebuilt", why, "Go on with: dpcape run --resume.")
         return super()._outcome(request, plan, size)
 
 
@@ -88,7 +86,7 @@ class _Remembered(Transport):
 
     def __init__(self, described: Mapping[str, bytes], dealers: Mapping[str, bytes]) -> None:
         self._sites, self._dealers = tuple(sorted(described)), tuple(dealers)
-        self._described = {name: kept_description(data) for name, data in {**described, **dealers}.items()}
+        self._described = {**described, **dealers}
 
     @property
     def sites(self) -> tuple[str, ...]:
