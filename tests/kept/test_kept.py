@@ -63,6 +63,7 @@ def test_a_study_has_its_digest_so_that_approvals_stay(kept: Path) -> None:
 
 
 @each_version
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 def test_a_run_folder_shows_its_result(kept: Path, tmp_path: Path) -> None:
     shutil.copytree(kept / "run", tmp_path / "run")
     run = RunFolder(tmp_path / "run")
