@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import dpcape
-from dpcape import PCA, Cape, Exact, Federation, Independent, Mean, Replay, SecureSum, in_process, rows, views
+from dpcape import PCA, Cape, Exact, Federation, Independent, KMeans, Mean, Replay, SecureSum, in_process, rows, views
 from dpcape.core.errors import InvalidParameter, SiteLost
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.estimators.estimator import FederatedEstimator
@@ -296,3 +296,10 @@ def test_the_guarantee_prints_every_item() -> None:
     assert "<script" not in html
     hostile = msgspec.structs.replace(guarantee, against="<script>alert(1)</script>")
     assert "<script" not in hostile._repr_html_()
+
+
+def test_a_subclass_saves_what_its_base_saves() -> None:
+    class Mine(KMeans):
+        ratio_: float
+
+    assert set(Mine._fitted) == {*KMeans._fitted, "ratio_"}

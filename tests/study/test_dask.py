@@ -171,7 +171,7 @@ def test_a_part_that_changes_between_readings_is_refused(how: str, monkeypatch: 
 
     with monkeypatch.context() as patched:
         patched.setattr(Site, "_check_unchanged", then_change)
-        with pytest.raises(ProtocolError, match="the site failed with ProtocolError"):
+        with pytest.raises(ProtocolError, match="the site failed; its own log says why"):
             fit(records, ledger)
     assert len(ledger.charges) == 1
     with pytest.raises(ProtocolError, match=r"not those that were read first.*Nothing was charged"):

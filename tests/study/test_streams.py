@@ -263,7 +263,7 @@ def test_a_source_that_changes_after_the_charge_gives_no_release(how: str, monke
             source.batches = uneven_numbers(_changed(numbers(), how))
 
     monkeypatch.setattr(Site, "_check_unchanged", then_change)
-    with pytest.raises(ProtocolError, match="the site failed with ProtocolError"):
+    with pytest.raises(ProtocolError, match="the site failed; its own log says why"):
         fit(records, ledger)
     # Other sites had agreed and the release had begun: the charge stands, as for any run that fails.
     assert len(ledger.charges) == 1

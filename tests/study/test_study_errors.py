@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DamagedFile, InvalidParameter
 from dpcape.study.study import Study
 
 from .texts import ANALYSES, text_of
@@ -117,6 +117,15 @@ def test_tables_that_are_missing_or_no_tables() -> None:
             Study.parse(text)
         with pytest.raises(InvalidParameter, match=r"study\.toml, line 1, column"):
             Study.parse(f"{table} = 3\n")
+
+
+def test_a_damaged_file_is_named_where_the_study_names_it(tmp_path: Path) -> None:
+    (tmp_path / "columns.toml").write_text("[columns")
+    text = text_of("pca").replace("\ncenter = false", "").replace("features = 6", 'schema = "columns.toml"')
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(DamagedFile, match=r"could not be read because it is missing or not valid TOML") as caught:
+        Study.load(tmp_path / "mine.toml")
+    assert caught.value.where == "mine.toml, line 18, column 10"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

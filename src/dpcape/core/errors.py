@@ -47,6 +47,7 @@ class DpcapeError(Exception):
     """
 
     def __init__(self, sentence: str, remedy: str = "") -> None:
+        sentence = str(sentence)
         self.sentence = sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
         self.remedy, self.where = remedy, ""
         super().__init__(sentence, remedy)
@@ -90,8 +91,10 @@ class Failed(DpcapeError):
 class MissingExtra(Failed, ImportError):
     """Raised when a package that an extra of dpcape installs is missing."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed", remedy=f"Run: pip install 'dpcape[{extra}]'.")
+    def __init__(self, what: str, extra: str = "") -> None:
+        # Without an extra, ``what`` is the sentence of another party.
+        told = (f"{what} is not installed", f"Run: pip install 'dpcape[{extra}]'.") if extra else (what, "")
+        super().__init__(told[0], remedy=told[1])
         self.extra = extra
         self.args = (what, extra)
 
@@ -119,6 +122,10 @@ class ProtocolError(Failed):
 class InvalidMessage(_Requirement, ProtocolError):
     """Raised when a message, or what it refers to, is not what the protocol prescribes."""
 
+    def __init__(self, subject: str, must: str = "", got: object = "", remedy: str = "") -> None:
+        super().__init__(subject, must, got, remedy)
+        self.what, self.why = self.sentence.removesuffix("."), ""
+
 
 class SiteLost(ProtocolError):
     """Raised when fewer sites remain than the protocol needs to finish."""
@@ -133,8 +140,8 @@ class TransportError(Failed):
 
 
 def error_named(name: str, otherwise: type[DpcapeError] = ProtocolError) -> type[DpcapeError]:
-    """Return the dpcape exception class of this name, or ``otherwise`` if there is none."""
-    kind = globals().get(name)
+    """Return the dpcape exception class of this name, or ``otherwise``; each can be made of one sentence."""
+    kind = None if name.startswith("_") else globals().get(name)
     return kind if isinstance(kind, type) and issubclass(kind, DpcapeError) else otherwise
 
 

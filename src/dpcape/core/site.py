@@ -149,10 +149,10 @@ class Site:
             reply = self._answer(allowance, message)
         except DpcapeError as error:  # dpcape's own words hold nothing about records
             reply = Refused(error=type(error).__name__, text=one_line(str(error)))
-        except Exception as error:  # fail closed: an unexpected error must not carry data out
+        except Exception:  # fail closed: an unexpected error must not carry data out
             # The reason stays at the site, in its log.
             _log.exception("%s could not answer", self.name)
-            reply = Refused(error="ProtocolError", text=f"the site failed with {type(error).__name__}; see its log.")
+            reply = Refused(error="ProtocolError", text="the site failed; its own log says why.")
         return encode(reply, allowance=allowance)
 
     def _answer(self, allowance: str, message: ToSite) -> FromSite:
@@ -369,7 +369,7 @@ class _Guarded:
             return released_total(statistic, self._site._records, self._site.contributor)
         except DpcapeError as error:
             _log.exception("%s could not compute a total", self.name)
-            raise ProtocolError(f"the site failed with {type(error).__name__}; see its log") from error
+            raise ProtocolError("the site failed; its own log says why") from error
 
     def noise(self, *labels: str | int) -> NoiseSource:
         return self._noise.child(*labels)

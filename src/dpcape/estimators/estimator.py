@@ -107,11 +107,11 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     widths_in_: tuple[int, ...]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Take annotated attributes that end in an underscore for the fitted arrays, unless ``_fitted`` lists them."""
+        """Add annotated attributes that end in an underscore to the fitted arrays, unless ``_fitted`` lists them."""
         super().__init_subclass__(**options)
         annotated = tuple(name for name in inspect.get_annotations(cls) if name.endswith("_"))
         if annotated and "_fitted" not in vars(cls):
-            cls._fitted = annotated
+            cls._fitted = tuple(dict.fromkeys((*getattr(cls, "_fitted", ()), *annotated)))
 
     def fit(self, federation: Federation, y: None = None) -> Self:
         """Fit the model to the records of all sites.

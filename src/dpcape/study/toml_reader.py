@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn, TypeGuard, TypeVar
 
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import DpcapeError, Failed, InvalidParameter
 from dpcape.core.files import NAME_RULE, is_name
 from dpcape.study.remedies import remedy_for
 from dpcape.study.toml_positions import Path as KeyPath
@@ -24,6 +24,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _T = TypeVar("_T")
+_Error = TypeVar("_Error", bound=DpcapeError)
 
 
 class TomlSource:
@@ -41,9 +42,7 @@ class TomlSource:
             raise refused.at(f"{name}{_position_of(error, text)}") from error
         self._keys, self._values = positions(text)
 
-    def located(
-        self, path: KeyPath, error: InvalidParameter, remedy: str = "", *, at_key: bool = False
-    ) -> InvalidParameter:
+    def located(self, path: KeyPath, error: _Error, remedy: str = "", *, at_key: bool = False) -> _Error:
         """Return an error with the position of the value (or key) at ``path``, or of the nearest table that exists."""
         first, second = (self._keys, self._values) if at_key else (self._values, self._keys)
         nearest = path
@@ -184,11 +183,11 @@ class TomlTable:
                 raise self.source.located((*self.path, key), error, at_key=True)
 
     def within(self, key: str | None, build: Callable[[], _T]) -> _T:
-        """Return ``build()``; an InvalidParameter it raises gets this table's position."""
+        """Return ``build()``; what it refuses gets the position of its field or of this table."""
         try:
             return build()
-        except InvalidParameter as error:
-            field = error.subject if error.subject in self._content else key
+        except (InvalidParameter, Failed) as error:
+            field = error.subject if isinstance(error, InvalidParameter) and error.subject in self._content else key
             path, remedy = (self.path, "") if field is None else ((*self.path, field), remedy_for(field))
             raise self.source.located(path, error, remedy) from error
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dpcape.core._version import __version__
-from dpcape.core.errors import DpcapeError, LedgerRefused, ProtocolError
+from dpcape.core.errors import LedgerRefused, ProtocolError
 from dpcape.core.messages import VERSION
 from dpcape.core.plain_text import one_line
 from dpcape.core.secure_sum.identity import Identity
@@ -158,5 +158,5 @@ def refusal_of(error: Exception) -> Reply:
     _log.error("refused: %s: %s", type(error).__name__, one_line(str(error)))
     if isinstance(error, _SPEAKABLE):
         return Reply(state="refused", number=0, error=type(error).__name__, text=one_line(str(error)))
-    kind = type(error).__name__ if isinstance(error, DpcapeError) else "ProtocolError"
-    return Reply(state="refused", number=0, error=kind, text=f"the site stopped at {kind}; its own log says why.")
+    # Not even its class: which error a file raises may depend on a record.
+    return Reply(state="refused", number=0, error="ProtocolError", text="the site stopped; its own log says why.")
