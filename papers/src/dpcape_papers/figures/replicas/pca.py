@@ -119,11 +119,6 @@ _EXPLAINED = (
 )
 
 
-def _redrawn(point: PointSetting) -> bool:
-    """Return whether all of the authors' runs share a draw: of the data set, or of the records in a to c and g to i."""
-    return point.panel != "e"
-
-
 def _panel(panel: PcaPanel) -> ReplicaPanel:
     axis = {BY_EPSILON: "ε", BY_RECORDS: "records per site", BY_DELTA: "δ"}[panel.by]
     fixed = {
@@ -175,7 +170,6 @@ REPLICA_4_1 = Replica(
     _reason,
     _EXPLAINED,
     _VERIFIED_NOTE,
-    redrawn=_redrawn,
     verified=_verified,
     translated=_translated,
 )

@@ -253,11 +253,6 @@ def _is_drawn(panel: TensorPanel, site_size: int) -> bool:
     return panel.model == "MOG" and (panel.width, site_size) != (10, 10_000)
 
 
-def _redrawn(figure: str, point: PointSetting) -> bool:
-    panel = next(one for one in PANELS[figure] if one.panel == point.panel)
-    return _is_drawn(panel, int(point.x) if panel.by == "$N_s$" else panel.site_size)
-
-
 def _translated(figure: str, results: Results) -> Results:
     """Return the rows in the format of our own experiment."""
     found: list[Row] = []
@@ -368,12 +363,12 @@ _VERIFIED_NOTE = (
 )
 REPLICA_5_1 = Replica(
     "5.1", _CURVES, _panels("5.1"), _cells_5_1, _reason, _DRAWN, _VERIFIED_NOTE,
-    redrawn=partial(_redrawn, "5.1"), translated=partial(_translated, "5.1"),
+    translated=partial(_translated, "5.1"),
 )  # fmt: skip
 REPLICA_5_2 = Replica(
     "5.2", _CURVES, _panels("5.2"), _cells_5_2, _reason, _WORDS, _VERIFIED_NOTE, translated=partial(_translated, "5.2")
 )  # fmt: skip
 REPLICA_5_3 = Replica(
     "5.3", _CURVES, _panels("5.3"), _cells_5_3, _reason, f"{_DRAWN} {_WORDS}", _VERIFIED_NOTE,
-    redrawn=partial(_redrawn, "5.3"), translated=partial(_translated, "5.3"),
+    translated=partial(_translated, "5.3"),
 )  # fmt: skip
