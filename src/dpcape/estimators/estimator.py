@@ -53,8 +53,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         Description of the analysis; None if there is none.
     epsilon : float or mapping
         Privacy parameter epsilon, for all sites or per site.
-    delta : float
-        Privacy parameter delta.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site.
     guarantee_ : Guarantee
         Privacy guarantee of the fitted model.
     releases_ : list of Release
@@ -85,7 +85,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
-    delta: float
+    delta: float | Mapping[str, float]
     guarantee_: Guarantee
     releases_: list[Release]
     warnings_: list[str]
@@ -181,9 +181,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         if not federation.protocol.adds_noise:
             return math.inf
         # Raises if epsilon or delta is invalid.
-        federation.terms(self.epsilon, self.delta)
-        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
-        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+        terms = federation.terms(self.epsilon, self.delta)
+        return min(mu_of(epsilon, terms.delta) for epsilon in terms.epsilons.values())
 
     def _noise_ratio(self, federation: Federation) -> float:
         protocol = federation.protocol

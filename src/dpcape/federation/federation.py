@@ -24,6 +24,7 @@ from dpcape.core.messages import (
     ToSite,
     encode,
 )
+from dpcape.core.privacy.site_deltas import at_one_delta
 from dpcape.core.privacy.terms import Terms, check_delta, check_terms
 from dpcape.core.privacy.unused_epsilon import warn_of_unused
 from dpcape.core.protocols.protocol import Protocol
@@ -165,7 +166,7 @@ class Federation:
     def allow(
         self,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         shares: Sequence[float] = (1.0,),
         *,
         stated: Sequence[str] = (),
@@ -176,15 +177,17 @@ class Federation:
         ----------
         epsilon : float or mapping
             Epsilon of all sites, or of each site.
-        delta : float
-            Delta of all sites.
+        delta : float or mapping
+            Delta of all sites, or of each site; then the terms restate every pair at the smallest delta.
         shares : sequence of float
             Parts of mu^2, one per release, adding to at most one.
         stated : sequence of str
             What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
-        check_delta(terms, accepted=self.accept_large_delta)
+        deltas = _as_deltas(delta) if isinstance(delta, Mapping) and terms.epsilons else {}
+        largest = msgspec.structs.replace(terms, delta=max(deltas.values(), default=terms.delta))
+        check_delta(largest, accepted=self.accept_large_delta)
         warn_of_unused(terms, self.protocol)
         kept = None if self._releases is None else self._releases.allowance()
         if kept is not None:
@@ -207,8 +210,9 @@ class Federation:
                 KeptAllowance(terms=terms, described=described, enclosure=self.enclosure, dealers=dealers)
             )
         return Allowance(
-            self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated
-        )
+            self, terms, line, self._on_release, releases=self._releases, n_begun=max(begun, default=0), stated=stated,
+            deltas=deltas,
+        )  # fmt: skip
 
     def _heads_for(self, site: str) -> tuple[SignedHead, ...]:
         """Return the ledger heads of the other sites, and those of this site that the others keep."""
@@ -217,14 +221,21 @@ class Federation:
         shown = [entry.signed for entry in others if entry.signed is not None]
         return (*shown, *sorted(kept, key=lambda head: (head.length, head.head)))
 
-    def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
+    def terms(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float | Mapping[str, float],
+        shares: Sequence[float] = (1.0,),
+    ) -> Terms:
         """Return the public terms that an allowance would have; spends no budget."""
         per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
+        if isinstance(delta, Mapping):
+            per_site, delta = _restated(per_site, _as_deltas(delta))
         terms = Terms(
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
             epsilons=_as_floats(per_site) if self.protocol.adds_noise else {},
-            delta=_as_delta(delta),
+            delta=_as_float("delta", delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
             weights=self.weights,
@@ -353,13 +364,18 @@ def _as_floats(values: Mapping[str, object]) -> dict[str, float]:
     return {str(site): _as_float("epsilon", value) for site, value in values.items()}
 
 
-def _as_delta(value: object) -> float:
-    if isinstance(value, Mapping):
+def _as_deltas(values: Mapping[str, object]) -> dict[str, float]:
+    return {str(site): _as_float("delta", value) for site, value in values.items()}
+
+
+def _restated(epsilons: Mapping[str, float], deltas: Mapping[str, float]) -> tuple[dict[str, float], float]:
+    """Return epsilons at the smallest delta, where every site has a delta of its own (dissertation, section 3.3.7)."""
+    if epsilons.keys() != deltas.keys():
         raise InvalidParameter(
-            "delta must be one number for all sites; got one per site. Restate them with "
-            "dpcape.core.privacy.at_one_delta."
+            f"delta must be one number, or one for each site ({', '.join(sorted(epsilons))}); got {sorted(deltas)}. "
+            "Name every site once."
         )
-    return _as_float("delta", value)
+    return at_one_delta({site: (epsilon, deltas[site]) for site, epsilon in _as_floats(epsilons).items()})
 
 
 def _as_float(subject: str, value: object) -> float:

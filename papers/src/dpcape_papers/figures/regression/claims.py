@@ -144,7 +144,7 @@ def _unmoved(rows: Results) -> Verdict:
         for panel in rows.values("panel"):
             for run in rows.values("run"):
                 values = rows.where(curve=curve, panel=panel, run=run).numbers("value")
-                moved = max(moved, max(values) / min(values) - 1)
+                moved = max([moved, *([max(values) / min(values) - 1] if values else [])])
     outcome: Outcome = "holds" if moved < 1e-9 else "fails"
     claim = "dp-fm and objective perturbation do not vary with delta"
     # A run has the same draws at every delta, so that any change is one of the formula.
