@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpcape_papers.commands import reproduce
-from dpcape_papers.experiments import full, registry
+from dpcape_papers.experiments import full, registry, stored_page
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.replica import paper_points
@@ -70,3 +70,12 @@ def test_the_command_says_what_is_stored(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "0 of 120 cells are stored" in shown.stdout
     assert "not compared" in shown.stdout
+
+
+@GIVEN
+def test_the_documentation_has_the_rates_of_what_is_stored() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "papers" / "figures.md").read_text(encoding="utf-8")
+    assert text == stored_page.page(text, SHARED), (
+        "run: python -m dpcape_papers.experiments.stored_page docs/papers/figures.md FOLDER"
+    )
+    assert "| All | " in text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dpcape_papers.experiments.experiment import Experiment, late
 
 _NOTE = (
-    "Chains are shorter than the paper's 20,000 sweeps (R-hat of the likelihood is near 1 long before that). The paper"
+    "Full runs have the paper's 20,000 sweeps; quick runs have 80 or 160, and list what has not converged. The paper"
     " does not say how loadings were drawn; here they are standard normal. Formulas are the corrected ones of"
     " docs/factor_release.md. There is no noise and no epsilon: the release has no guarantee."
 )
