@@ -1,6 +1,6 @@
 """Generator of the stored rates in docs/papers/figures.md.
 
-Run ``python -m dpcape_papers.experiments.stored_page docs/papers/figures.md FOLDER`` with the folder of the papers' data.
+Run ``python -m dpcape_papers.experiments.stored_page docs/papers/figures.md FOLDER`` with the folder of the data.
 """
 
 from __future__ import annotations
