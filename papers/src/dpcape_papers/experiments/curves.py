@@ -36,7 +36,7 @@ class PlainNumbers(LogFormatterSciNotation):
         if self.axis is None or not label:
             return label
         low, high = sorted(self.axis.get_view_interval())
-        return f"{x:,g}" if low >= 5e-4 and high <= 5e4 else label
+        return f"{x:,g}" if low >= 5e-4 and high <= 2e5 else label
 
 
 @dataclass(frozen=True)

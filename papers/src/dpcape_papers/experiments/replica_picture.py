@@ -9,13 +9,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
 from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import UNCOVERED, VERIFIED, CurvePoints, Results, require_guarantees
 
 _DASHES = {PAPER: "none", REPLICA: "--", REAL: ":", VERIFIED: "-", UNCOVERED: "-."}
+_FEW_DECADES = 50
 _MARKERS = {PAPER: "o", REPLICA: "", REAL: "", VERIFIED: "", UNCOVERED: ""}
 
 
@@ -62,8 +63,12 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
     axes.set_xscale("log" if look.log_x else "linear")
     axes.set_yscale("log" if look.log_y else "linear")
     if look.log_x:
-        axes.xaxis.set_major_formatter(PlainNumbers())
+        axes.xaxis.set_major_formatter(PlainNumbers(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf)))
         axes.xaxis.set_minor_formatter(NullFormatter())
+        low, high = axes.get_xlim()
+        # Powers of ten alone would leave such an axis with one number.
+        if high < _FEW_DECADES * low:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 12 * low else (1, 3)))
     axes.set_xlabel(look.x, fontsize="x-small")
     axes.tick_params(labelsize="x-small")
     axes.grid(visible=True, alpha=0.25)
