@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
+from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below, wrapped
 from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import UNCOVERED, VERIFIED, CurvePoints, Results, require_guarantees
 
@@ -41,7 +40,7 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
             axes.set_title(curve, fontsize="small", color=colours[curve])
         _share_height(line)
-        line[0].set_ylabel("\n".join([*textwrap.wrap(look.title, 30), look.y]), fontsize="x-small")
+        line[0].set_ylabel("\n".join([*wrapped(look.title, 30), look.y]), fontsize="x-small")
         for axes in line[1:]:
             axes.tick_params(labelleft=False)
     legend_below(figure)
@@ -54,8 +53,10 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
             continue
         mean = np.abs(one.mean) if magnitude else one.mean
         shade = "black" if one.calibration == PAPER else colour
+        # A line through one point cannot be seen.
+        marker = _MARKERS[one.calibration] or ("x" if len(one.x) == 1 else "")
         axes.plot(
-            one.x, mean, linestyle=_DASHES[one.calibration], marker=_MARKERS[one.calibration], markersize=3.2,
+            one.x, mean, linestyle=_DASHES[one.calibration], marker=marker, markersize=3.2,
             color=shade, label=_label(one.calibration, magnitude=magnitude), lw=1.6,
         )  # fmt: skip
         if np.any(one.spread > 0) and not look.log_y:
