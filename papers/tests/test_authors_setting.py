@@ -137,6 +137,10 @@ def test_regression_is_judged_by_the_authors_records(figure: str) -> None:
     kept = ["dp-fm and objective perturbation do not vary with delta"]
     kept += ["Variation with delta is less pronounced than for synthetic data"] if figure == "8.2" else []
     kept += ["With fewer dimensions a smaller epsilon gives the same utility"] if figure == "8.1" else []
+    # Without noise anywhere, the authors' synthetic results are 0 up to the digits of a solver: no yardstick.
+    reaches = "For large N and epsilon CAPE reaches the non-private result"
+    kept += [] if figure == "8.2" else [reaches]
+    assert (NOTE in found[reaches].numbers) is (figure == "8.2")
     assert all(found[claim] == before[claim] for claim in kept)
     # Panels of figure 8.3 have pairs that differ in D alone, and are judged by them.
     if figure == "8.3":
