@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from verdict_search import about
 
+from dpcape.core.errors import ConvergenceWarning
+from dpcape.factor_release import posterior
 from dpcape_papers.data import factor as prepared
+from dpcape_papers.experiments import runner
+from dpcape_papers.experiments.cache import Cache
 from dpcape_papers.experiments.data import DataFolder
-from dpcape_papers.experiments.experiment import RunSetting
+from dpcape_papers.experiments.experiment import Cell, RunSetting
 from dpcape_papers.experiments.results import NON_PRIVATE, PUBLISHED, Results, row
 from dpcape_papers.figures.factor import EXPERIMENTS
 from dpcape_papers.figures.factor.cells import (
@@ -37,6 +41,26 @@ from dpcape_papers.figures.factor.claims import judge_connectivity, judge_number
 matplotlib.use("Agg")
 NOWHERE = DataFolder(None)
 SHORT = {"n_burn_in": 40, "n_draws": 20, "thin": 1}
+
+
+def test_what_has_not_converged_is_said_in_quick_runs(tmp_path, monkeypatch) -> None:
+    """With a limit that every chain exceeds, the warning reaches the caller and is kept with the rows."""
+    monkeypatch.setattr(posterior, "r_hat_limit", lambda *of_the_chain: 0.5)
+    chain = {"n": 40, "n_features": 30, "n_factors": 2, "along": "n_factors", "attack": False, "run": 0, **SHORT}
+    with pytest.warns(ConvergenceWarning, match="R-hat"):
+        simulation(NOWHERE, **chain)
+    assert runner._work("key", Cell(simulation, chain), runner._Place(NOWHERE, tmp_path)) is None
+    kept = Cache(tmp_path).load("key")
+    assert kept is not None
+    assert any("R-hat" in text for text in kept.warnings)
+
+
+def test_full_runs_have_the_papers_sweeps() -> None:
+    """20,000 sweeps in full runs, of which 5,000 come before the first draw."""
+    for experiment in EXPERIMENTS:
+        for cell in experiment.cells(RunSetting(quick=False, data=NOWHERE, runs=1)):
+            chain = cell.options
+            assert (chain["n_burn_in"], chain["n_burn_in"] + chain["thin"] * chain["n_draws"]) == (5_000, 20_000)
 
 
 def made(levels, *, x, n_runs=6, jitter=0.02, attack=(0.0, 0.0, 0.01, 0.01)):

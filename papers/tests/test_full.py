@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dpcape_papers.commands import reproduce
-from dpcape_papers.experiments import full, registry
+from dpcape_papers.experiments import full, registry, stored_page
 from dpcape_papers.experiments.data import DataFolder
 from dpcape_papers.experiments.experiment import RunSetting
 from dpcape_papers.experiments.replica import paper_points
@@ -70,3 +71,35 @@ def test_the_command_says_what_is_stored(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "0 of 120 cells are stored" in shown.stdout
     assert "not compared" in shown.stdout
+
+
+@GIVEN
+def test_the_documentation_has_the_rates_of_what_is_stored() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "papers" / "figures.md").read_text(encoding="utf-8")
+    assert text == stored_page.page(text, SHARED), (
+        "run: python -m dpcape_papers.experiments.stored_page docs/papers/figures.md FOLDER"
+    )
+    assert "| All | " in text
+
+
+def test_the_commit_of_a_cell_is_marked_where_code_changed_and_not_where_cells_are_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    place = tmp_path / "package" / "experiments" / "full.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("1\n")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    monkeypatch.setattr(full, "__file__", str(place))
+    head = git("rev-parse", "--short=12", "HEAD").strip()
+    cell = tmp_path / "package" / "stored" / "cells" / "a.json"
+    cell.parent.mkdir(parents=True)
+    cell.write_text("{}")
+    assert full.commit.__wrapped__() == head
+    place.write_text("2\n")
+    assert full.commit.__wrapped__() == f"{head}+"

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import dpcape
 from dpcape import cli
-from dpcape.core.errors import UtilityWarning
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape_papers.claims import CLAIMS
 from dpcape_papers.claims.consequences import CONSEQUENCE_OF
 from dpcape_papers.commands import papers
@@ -74,6 +74,21 @@ def test_the_command_answers_every_name(name: str) -> None:
         assert "from dpcape" in result.stdout
     shown = CliRunner().invoke(papers, [name, "--json"], catch_exceptions=False)
     assert json.loads(shown.stdout)["example"] == NAMES[name].example
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [("dealer", "dealer scheme"), ("FA", "FA release"), ("cape cca", "capeCCA"), ("capeOTD", "capeAGN"),
+     ("nomographic", "nomographic functions"), ("cape", "CAPE"), ("functional mechanism", "capeFM")],
+)  # fmt: skip
+def test_a_beginning_or_a_name_of_the_programs_is_enough(typed: str, name: str) -> None:
+    assert find_name(typed).name == name
+
+
+@pytest.mark.parametrize("typed", ["dp", "", "-"])
+def test_a_beginning_of_several_or_of_all_is_not(typed: str) -> None:
+    with pytest.raises(InvalidParameter, match="NAME must be one of"):
+        find_name(typed)
 
 
 def test_the_list_and_a_wrong_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from dpcape_papers.experiments.replica import (
     PointSetting,
     Replica,
     compared_points,
+    margin_of,
     paper_points,
     rate,
     summary,
@@ -99,21 +101,25 @@ def test_a_spread_that_is_not_stored_is_taken_from_our_runs(tmp_path: Path) -> N
     assert not only(data, ours("CAPE", 0.1, [value - 0.01 * margin - 0.01 for value in values]))["within"]
 
 
-def test_the_spread_of_draws_counts_once_where_the_authors_data_are_one_draw(tmp_path: Path) -> None:
-    """Spread 0.5 over our draws, 0.1 over their noise: sqrt(0.25/4 + 0.01/10 + 0.24) is one standard error."""
+def test_the_margin_cannot_read_what_the_paper_found(tmp_path: Path) -> None:
+    """The paper's mean moves through nine orders of magnitude: margin and reason stay the same to the last bit."""
+    values = [1.0, 1.3, 0.8, 1.2]
+    found = [
+        only(folder(tmp_path / str(place), [point(CAPE_METHOD, 0.1, theirs, 0.2, 10)]), ours("CAPE", 0.1, values))
+        for place, theirs in enumerate((-1e3, 1e-6, 0.0, 0.7, 1.075, 1.3, 1e3))
+    ]
+    assert len({(one["margin"], one["reason"]) for one in found}) == 1
+    assert [one["within"] for one in found] == [False, False, False, False, True, True, False]
+    assert found[0]["margin"] == pytest.approx(2 * math.sqrt(np.var(values, ddof=1) / 4 + 0.04 / 10))
+    assert "value" not in inspect.signature(margin_of).parameters
+
+
+def test_new_draws_of_the_data_widen_no_margin(tmp_path: Path) -> None:
+    """Our runs vary five times as much as theirs, as they do with the draw: only our own standard error grows."""
     values = [1 + sign * 0.5 * math.sqrt(3) / 2 for sign in (1, 1, -1, -1)]
-    error = math.sqrt(0.25 / 4 + 0.01 / 10 + 0.24)
-    for theirs, within in ((1 + 1.99 * error, True), (1 + 2.01 * error, False)):
-        point = PaperPoint("top-1", "CAPE", 0.1, theirs, 0.1, 10)
-        once = replace(regression.REPLICA_8_3, redrawn=lambda setting: True)
-        (found,) = compared_points(Results(ours("CAPE", 0.1, values)), [point], once)
-        assert found["within"] is within
-        (strict,) = compared_points(Results(ours("CAPE", 0.1, values)), [point], regression.REPLICA_8_3)
-        assert not strict["within"]
-    # A spread that is a little larger by chance widens nothing: 0.5 and 0.4 pass the F test.
-    near = PaperPoint("top-1", "CAPE", 0.1, 1 + 2.01 * math.sqrt(0.25 / 4 + 0.16 / 10), 0.4, 10)
-    (found,) = compared_points(Results(ours("CAPE", 0.1, values)), [near], once)
-    assert not found["within"]
+    error = math.sqrt(0.25 / 4 + 0.01 / 10)
+    data = folder(tmp_path, [point(CAPE_METHOD, 0.1, 1 + 2.01 * error, 0.1, 10)])
+    assert not only(data, ours("CAPE", 0.1, values))["within"]
 
 
 def test_identical_runs_are_one_run_and_unknown_methods_are_left_out(tmp_path: Path) -> None:
@@ -136,7 +142,7 @@ def test_the_summary_counts_points_whose_settings_agree_apart() -> None:
     def one(ratio: float, within: bool, reason: str) -> ComparedPoint:
         return {
             "panel": "a", "curve": "c", "x": 1.0, "ours": ratio, "spread": 0.1, "n_runs": 3, "paper": 1.0,
-            "paper_spread": 0.1, "paper_runs": 10, "ratio": ratio, "within": within, "reason": reason,
+            "paper_spread": 0.1, "paper_runs": 10, "ratio": ratio, "margin": 0.1, "within": within, "reason": reason,
         }  # fmt: skip
 
     found = summary([one(1.0, True, ""), one(2.0, False, ""), one(4.0, False, "other data")])

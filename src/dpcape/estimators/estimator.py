@@ -61,8 +61,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         Description of the analysis; None if there is none.
     epsilon : float or mapping
         Privacy parameter epsilon, for all sites or per site.
-    delta : float
-        Privacy parameter delta.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site.
     guarantee_ : Guarantee
         Privacy guarantee of the fitted model.
     releases_ : list of ReleaseRecord
@@ -95,7 +95,7 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
     # The call that builds records for this analysis, for error messages.
     _builder: ClassVar[str] = "rows(X, bound=...)"
     epsilon: float | Mapping[str, float]
-    delta: float
+    delta: float | Mapping[str, float]
     guarantee_: Guarantee
     releases_: list[ReleaseRecord]
     warnings_: list[str]
@@ -201,9 +201,8 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         if not federation.protocol.adds_noise:
             return math.inf
         # Raises if epsilon or delta is invalid.
-        federation.terms(self.epsilon, self.delta)
-        epsilons = self.epsilon.values() if isinstance(self.epsilon, Mapping) else [self.epsilon]
-        return min(mu_of(float(epsilon), self.delta) for epsilon in epsilons)
+        terms = federation.terms(self.epsilon, self.delta)
+        return min(mu_of(epsilon, terms.delta) for epsilon in terms.epsilons.values())
 
     @classmethod
     def from_releases(cls, folder: str | Path, **parameters: Any) -> Self:

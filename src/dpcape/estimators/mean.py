@@ -39,8 +39,8 @@ class Mean(FederatedEstimator):
     ----------
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     confidence : float
         Probability with which each interval contains its entry of the population mean.
     clip : Quantile or None
@@ -126,7 +126,7 @@ class Mean(FederatedEstimator):
         self,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         confidence: float = 0.95,
         clip: Quantile | None = None,
         recentre: bool = False,

@@ -53,8 +53,8 @@ class PCA(SiteAdjusted, ScoringEstimator):
         Number of components; "auto" keeps those that are more than noise and sampling by the test, at least one.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     center : bool or None
         True decomposes the covariance: the mean and the radius of the rows around it are released first, then the
         moments of the rows minus that mean. False decomposes the second moment, as the papers do, for columns with mean
@@ -173,7 +173,7 @@ class PCA(SiteAdjusted, ScoringEstimator):
         n_components: int | str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         center: bool | None = None,
         clip: Quantile | None = None,
         basis: Basis | ArrayLike | None = None,

@@ -57,8 +57,8 @@ class Summary(FederatedEstimator):
     ----------
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     by : str, sequence of str or None
         Columns with public levels whose combinations form the groups. Groups cost no noise in totals; the figures of a
         group have noise in inverse proportion to its size.
@@ -160,7 +160,7 @@ class Summary(FederatedEstimator):
         self,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         by: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         quantiles: Sequence[float] = QUARTILES,

@@ -78,8 +78,8 @@ class TopicModel(ScoringEstimator):
         Number of topics.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     n_words : int or None
         Number of most frequent words to keep, found in a release of their own; the other words get probability zero.
         None keeps the whole vocabulary.
@@ -162,7 +162,7 @@ class TopicModel(ScoringEstimator):
         n_components: int,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         n_words: int | None = None,
         document_length: int | None = None,
         design: str = "auto",

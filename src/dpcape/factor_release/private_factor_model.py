@@ -95,7 +95,7 @@ class PrivateFactorModel(FederatedEstimator):
         n_factors: int | str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         n_burn_in: int = 300,
         n_draws: int = 300,
         random_state: int = 0,

@@ -88,8 +88,9 @@ class Allowance:
         releases: KeptReleases | None = None,
         n_begun: int = 0,
         stated: Sequence[str] = (),
+        deltas: Mapping[str, float] | None = None,
     ) -> None:
-        self._federation, self._terms = federation, terms
+        self._federation, self._terms, self._deltas = federation, terms, deltas or {}
         self._protocol = federation.protocol
         self._coordinator = self._protocol.coordinator(messenger, terms)
         self._releases = releases
@@ -235,4 +236,5 @@ class Allowance:
             shows_heads=self._federation.shows_heads,
             by_site=self._by_site,
             in_single=self._in_single,
+            deltas=self._deltas,
         )

@@ -23,6 +23,7 @@ from dpcape.core.messages import (
     Reopened,
     encode,
 )
+from dpcape.core.privacy.site_deltas import at_one_delta
 from dpcape.core.privacy.terms import Terms, check_delta, check_terms
 from dpcape.core.privacy.unused_epsilon import warn_of_unused
 from dpcape.core.protocols.protocol import Protocol
@@ -158,7 +159,7 @@ class Federation:
     def allow(
         self,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         shares: Sequence[float] = (1.0,),
         *,
         stated: Sequence[str] = (),
@@ -169,15 +170,17 @@ class Federation:
         ----------
         epsilon : float or mapping
             Epsilon of all sites, or of each site.
-        delta : float
-            Delta of all sites.
+        delta : float or mapping
+            Delta of all sites, or of each site; then the terms restate every pair at the smallest delta.
         shares : sequence of float
             Parts of mu^2, one per release, adding to at most one.
         stated : sequence of str
             What the guarantee rests on besides proof, in words; with any, it is conditional.
         """
         terms = self.terms(epsilon, delta, shares)
-        check_delta(terms, accepted=self.accept_large_delta)
+        deltas = _as_floats("delta", delta) if isinstance(delta, Mapping) and terms.epsilons else {}
+        largest = msgspec.structs.replace(terms, delta=max(deltas.values(), default=terms.delta))
+        check_delta(largest, accepted=self.accept_large_delta)
         warn_of_unused(terms, self.protocol)
         kept_allowance = None if self._releases is None else self._releases.allowance()
         if kept_allowance is not None:
@@ -201,7 +204,16 @@ class Federation:
             self._releases.begin(
                 KeptAllowance(terms=terms, described=described, enclosure=self.enclosure, dealers=dealers)
             )
-        return Allowance(self, terms, messenger, on_release, releases=self._releases, n_begun=n_begun, stated=stated)
+        return Allowance(
+            self,
+            terms,
+            messenger,
+            on_release,
+            releases=self._releases,
+            n_begun=n_begun,
+            stated=stated,
+            deltas=deltas,
+        )
 
     def _heads_for(self, site: str) -> tuple[SignedHead, ...]:
         """Return the ledger heads of the other sites, and those of this site that the others keep."""
@@ -210,19 +222,20 @@ class Federation:
         shown = [entry.signed for entry in others if entry.signed is not None]
         return (*shown, *sorted(own_heads, key=lambda head: (head.length, head.head)))
 
-    def terms(self, epsilon: float | Mapping[str, float], delta: float, shares: Sequence[float] = (1.0,)) -> Terms:
+    def terms(
+        self,
+        epsilon: float | Mapping[str, float],
+        delta: float | Mapping[str, float],
+        shares: Sequence[float] = (1.0,),
+    ) -> Terms:
         """Return the public terms that an allowance would have; spends no budget."""
         per_site = dict(epsilon) if isinstance(epsilon, Mapping) else dict.fromkeys(self.sites, epsilon)
-        epsilons = {}
-        if self.protocol.adds_noise:
-            epsilons = {str(site): _as_float("epsilon", value) for site, value in per_site.items()}
         if isinstance(delta, Mapping):
-            remedy = "Restate them with dpcape.core.privacy.at_one_delta."
-            raise InvalidParameter("delta", "be one number for all sites", "one per site", remedy)
+            per_site, delta = _restated(per_site, _as_floats("delta", delta))
         terms = Terms(
             allowance=secrets.token_hex(16),
             settings=self.protocol.settings(len(self.sites)),
-            epsilons=epsilons,
+            epsilons=_as_floats("epsilon", per_site) if self.protocol.adds_noise else {},
             delta=_as_float("delta", delta),
             shares=_as_shares(shares),
             n_records=dict(self.sites),
@@ -330,6 +343,18 @@ def _as_shares(shares: object) -> tuple[float, ...]:
     if isinstance(shares, str) or not isinstance(shares, Sequence | np.ndarray):
         raise InvalidParameter("shares", "be a list of numbers, one per release", _short(shares), "Write (1.0,).")
     return tuple(_as_float("each of shares", share) for share in shares)
+
+
+def _as_floats(subject: str, values: Mapping[str, object]) -> dict[str, float]:
+    return {str(site): _as_float(subject, value) for site, value in values.items()}
+
+
+def _restated(epsilons: Mapping[str, float], deltas: Mapping[str, float]) -> tuple[dict[str, float], float]:
+    """Return epsilons at the smallest delta, where every site has a delta of its own (dissertation, section 3.3.7)."""
+    if epsilons.keys() != deltas.keys():
+        must = f"be one number, or one for each site ({', '.join(sorted(epsilons))})"
+        raise InvalidParameter("delta", must, sorted(deltas), "Name every site once.")
+    return at_one_delta({site: (epsilon, deltas[site]) for site, epsilon in _as_floats("epsilon", epsilons).items()})
 
 
 def _as_float(subject: str, value: object) -> float:

@@ -60,7 +60,7 @@ class RebuiltFederation(Federation):
     def allow(
         self,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         shares: Sequence[float] = (1.0,),
         *,
         stated: Sequence[str] = (),

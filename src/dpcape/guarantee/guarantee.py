@@ -65,6 +65,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         Empty if not known.
     by_site : bool
         Whether the result has a noisy total of each site, which every protocol then shows.
+    own_pairs : dict
+        Where every site has a delta of its own: its epsilon at that delta, and that delta. The other figures hold, too:
+        they are the same noise at one delta for all.
     """
 
     epsilon: float
@@ -87,6 +90,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: str = "replace one"
     by_colluders: tuple[float, ...] = ()
     by_site: bool = False
+    own_pairs: dict[str, tuple[float, float]] = {}
 
     def sentence(self) -> str:
         """Return the guarantee as one sentence a data steward can read."""
@@ -99,6 +103,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             f"release{'s' if self.releases > 1 else ''}, at least {self.minimum_sites} of {len(self.sites)} "
             f"site{'s' if len(self.sites) > 1 else ''} finishing; public: {', '.join(self.public)}; "
             f"{f'{BY_SITE}; ' if self.by_site else ''}"
+            f"{f'at the delta of each site: {self._pairs()}; ' if self.own_pairs else ''}"
             f"exact integer noise; {self.status}. Assumed: {'; '.join(self.assumptions)}."
         )
         if self.replayable:
@@ -109,8 +114,9 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         """Return plain values for JSON; infinities become null."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         plain["sentence"] = self.sentence()
-        if not self.by_site:
-            del plain["by_site"]
+        for name in ("by_site", "own_pairs"):
+            if not plain[name]:
+                del plain[name]
         return _without_infinities(plain)  # type: ignore[no-any-return]  # a mapping in, a mapping out
 
     def to_json(self) -> str:
@@ -125,6 +131,10 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
         from dpcape.guarantee.card import card_html, card_of
 
         return card_html(card_of(self))
+
+    def _pairs(self) -> str:
+        pairs = [f"{site} ({round_up(one)}, {round_up(delta, 6)})" for site, (one, delta) in self.own_pairs.items()]
+        return ", ".join(pairs)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the guarantee as labelled lines, for cards and tables."""
@@ -142,6 +152,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
             ("took part", ", ".join(self.took_part)),
             ("must finish", f"{self.minimum_sites} of {len(self.sites)} sites"),
             ("public", ", ".join(self.public)),
+            *([("each site's own", self._pairs())] if self.own_pairs else []),
             *([("shows", BY_SITE)] if self.by_site else []),
             ("assumes", "; ".join(self.assumptions)),
             ("status", self.status),
@@ -202,6 +213,7 @@ def guarantee_of(
     shows_heads: bool = False,
     by_site: bool = False,
     in_single: bool = False,
+    deltas: Mapping[str, float] | None = None,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
 
@@ -210,6 +222,9 @@ def guarantee_of(
     ``clusters`` has the cluster of each site that computes on one. ``shows_heads`` says that sites have ledgers on
     disk, whose heads the coordinator and the other sites see. ``by_site`` says that a release has a part for each
     site, ``in_single`` that one was summed in single precision.
+
+    ``deltas`` has a delta of each site's own. A site's view is mu-GDP up to (gap, tail) whatever delta is asked about:
+    its epsilon at its own delta is read off the same curve, and takes nothing from the figures at the terms' delta.
     """
     modes = separation or {}
     sites = {site: _site_guarantee(terms, plans, site) for site in terms.sites}
@@ -240,7 +255,7 @@ def guarantee_of(
             *protocol.assumptions(),
             *separation_lines(modes),
             *cluster_lines(clusters or {}),
-            *_large_delta(terms),
+            *_large_delta(terms, max([terms.delta, *(deltas or {}).values()])),
             *((SAME_ORDER,) if in_single else ()),
             *stated,
         ),
@@ -248,17 +263,20 @@ def guarantee_of(
         replayable=replayable,
         by_colluders=epsilons_by_colluders(terms, protocol, plans),
         by_site=by_site,
+        own_pairs={
+            site: (_epsilon(terms, site, sites[site].mu, delta), delta) for site, delta in (deltas or {}).items()
+        },
     )
 
 
-def _large_delta(terms: Terms) -> tuple[str, ...]:
+def _large_delta(terms: Terms, delta: float) -> tuple[str, ...]:
     """Return what a delta above 1/N means; nothing for a smaller delta."""
     unit, n_records = terms.facts.unit, terms.total_records
-    if not terms.epsilons or not is_large(terms.delta, n_records):
+    if not terms.epsilons or not is_large(delta, n_records):
         return ()
     return (
         f"delta is above 1/N (N = {n_records} {unit}s), which was accepted: these figures allow that about "
-        f"{round_up(terms.delta * n_records, 2)} whole {unit}s are revealed",
+        f"{round_up(delta * n_records, 2)} whole {unit}s are revealed",
     )
 
 
@@ -284,8 +302,10 @@ def _unused_mu(terms: Terms, plans: Sequence[ReleaseNoise], site: str) -> float:
     return target_mus(terms)[site] * math.sqrt(math.fsum(terms.shares[len(plans) :]))
 
 
-def _epsilon(terms: Terms, site: str, mu: float) -> float:
-    return printed_epsilon(terms.delta, mu, gap=epsilon_reserve(terms.epsilons[site]), tail=tail_reserve(terms.delta))
+def _epsilon(terms: Terms, site: str, mu: float, delta: float | None = None) -> float:
+    """Return a site's epsilon at ``delta``, by default that of the terms, by which integer noise is drawn."""
+    gap, tail = epsilon_reserve(terms.epsilons[site]), tail_reserve(terms.delta)
+    return printed_epsilon(terms.delta if delta is None else delta, mu, gap=gap, tail=tail)
 
 
 def _output_only(terms: Terms, plans: Sequence[ReleaseNoise]) -> float:

@@ -20,8 +20,8 @@ class Estimator(Protocol):
         Description of its analysis, if there is one.
     epsilon : float or mapping
         Privacy parameter epsilon, for all sites or per site.
-    delta : float
-        Privacy parameter delta.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site.
     guarantee_ : Guarantee
         Guarantee of the fitted model.
     """
@@ -30,7 +30,7 @@ class Estimator(Protocol):
     def analysis(self) -> Analysis | None: ...
 
     epsilon: float | Mapping[str, float]
-    delta: float
+    delta: float | Mapping[str, float]
     guarantee_: Guarantee
 
     def fit(self, federation: Federation) -> Self:

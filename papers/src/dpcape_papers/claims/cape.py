@@ -284,7 +284,7 @@ CLAIMS = (
         WRONG,
         "The system gives negative variances for skewed sizes with equal weights, and is singular for two sites. "
         "Matching the variance of a message does not guarantee privacy. dpcape calibrates against everything the "
-        "adversary sees, for any sizes and epsilons; dpcape.core.privacy.at_one_delta takes a delta per site.",
+        "adversary sees, for any sizes; an analysis takes an epsilon and a delta per site.",
         _asymmetric,
         ("dissertation-prop-3.2",),
     ),

@@ -36,7 +36,7 @@ class PlainNumbers(LogFormatterSciNotation):
         if self.axis is None or not label:
             return label
         low, high = sorted(self.axis.get_view_interval())
-        return f"{x:,g}" if low >= 5e-4 and high <= 5e4 else label
+        return f"{x:,g}" if low >= 5e-4 and high <= 2e5 else label
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,12 @@ def _real(rows: Results) -> str:
 
 
 def _wrapped(lines: Sequence[str], width: int) -> str:
-    return "\n".join(part for line in lines for part in textwrap.wrap(line, width))
+    return "\n".join(part for line in lines for part in wrapped(line, width))
+
+
+def wrapped(title: str, width: int) -> list[str]:
+    """Return a title in lines; "N = 1,000" stays together."""
+    return textwrap.wrap(title.replace(" = ", "\u00a0=\u00a0"), width)
 
 
 def colours_of(curves: Sequence[str]) -> dict[str, str]:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Runs of different seeds have different numbers.
 RUNS_PER_SEED = 1000
+SHORT = {
+    "capecca": "capeCCA paper",
+    "poster": "poster",
+    "dissertation": "dissertation",
+    "djica": "DP-djICA paper",
+    "factor": "factor paper",
+}
 PAPERS = {
     "capecca": "Imtiaz and Sarwate, Distributed differentially-private canonical correlation analysis (capeCCA)",
     "poster": "Imtiaz and Sarwate, Differentially-private canonical correlation analysis (poster)",

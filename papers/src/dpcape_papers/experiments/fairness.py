@@ -59,7 +59,8 @@ def _on_own_data(verdict: Verdict, own: dict[str, Outcome], replaced: Sequence[s
 
 def _list(panels: Sequence[str]) -> str:
     letters = [panel[:3] for panel in panels if panel[:1] == "(" and panel[2:3] == ")"]
-    return "panels " + ", ".join(letters) if len(letters) == len(panels) else "; ".join(panels)
+    # The authors' panels have the letters of ours.
+    return "panels " + ", ".join(dict.fromkeys(letters)) if len(letters) == len(panels) else "; ".join(panels)
 
 
 def _of_runs(verdict: Verdict, n_runs: int) -> Verdict:

@@ -129,14 +129,19 @@ def _digests(cell: Cell, data: DataFolder) -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """Return the commit of the code, with + if files were changed since; "unknown" outside a repository."""
-    here = Path(__file__).parent
+    """Return the commit of the code, with + if code was changed since; "unknown" outside a repository.
+
+    Stored cells are no code: a run that writes them does not change what it runs.
+    """
+    here = Path(__file__).parents[1]
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", "..") else "")
+        return git("rev-parse", "--short=12", "HEAD") + (
+            "+" if git("status", "--porcelain", "--", ".", ":(exclude)stored") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -11,7 +11,7 @@ from typing import TypedDict, get_args
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from dpcape.core._version import __version__
-from dpcape_papers.experiments.experiment import PAPERS, Outcome, Verdict
+from dpcape_papers.experiments.experiment import PAPERS, SHORT, Outcome, Verdict
 from dpcape_papers.experiments.folder import DRAWING, REPLICA_DRAWING, About, Reproduced, read_folder
 from dpcape_papers.experiments.replica import ComparedPoint, Summary, rate, summary
 
@@ -62,6 +62,7 @@ def write_index(out: Path, names: Sequence[str]) -> Path:
         counts=outcome_counts([verdict.outcome for verdict in verdicts]),
         whole=summary(_once((figure["about"], figure["compared"]) for figure in figures)),
         not_compared=NOT_COMPARED,
+        short=SHORT,
         rate=rate,
         version=__version__,
     )

@@ -29,6 +29,8 @@ REAL = "real loss, ours"
 _SAME_X = 1e-4
 # Where neither side varies, numbers agree up to this relative difference.
 _SAME_VALUE = 1e-3
+# A stored spread below this share of the mean is rounding.
+_NO_SPREAD = 1e-12
 
 
 class PointSetting(NamedTuple):
@@ -75,10 +77,6 @@ def _nothing(results: Results) -> Results:
     return Results([])
 
 
-def _never(point: PointSetting) -> bool:
-    return False
-
-
 def _no_verdicts(results: Results, compared: Sequence[ComparedPoint]) -> list[Verdict]:
     return []
 
@@ -100,9 +98,6 @@ class Replica:
     reason : callable
         Why our settings differ from the authors' at a point; empty where they agree. It sees the setting alone. Other
         draws of random data by the same rule are no other setting.
-    redrawn : callable
-        Whether the authors' data of a point are one random draw that is absent. Every run of ours then draws by the
-        same rule, and the spread of the draws counts once for theirs.
     explained : str
         What is known about the differences that remain, or that they are not explained.
     verified_note : str
@@ -128,7 +123,6 @@ class Replica:
     explained: str = ""
     verified_note: str = ""
     compared: bool = True
-    redrawn: Callable[[PointSetting], bool] = _never
     magnitude: bool = False
     verified: Callable[[Results, str], Results] = _none
     translated: Callable[[Results], Results] = _nothing
@@ -153,6 +147,7 @@ class ComparedPoint(TypedDict):
     paper_spread: float
     paper_runs: int
     ratio: float
+    margin: float
     within: bool
     reason: str
 
@@ -220,12 +215,7 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
     mean = float(kept.mean()) if kept.size else math.nan
     mean = abs(mean) if replica.magnitude else mean
     spread = float(kept.std(ddof=1)) if kept.size > 1 else 0.0
-    theirs, n_theirs = (point.spread, point.n_runs) if point.spread > 1e-12 * abs(point.value) else (spread, 1)
-    variance = spread**2 / max(kept.size, 1) + theirs**2 / n_theirs
-    if replica.redrawn(point.setting):
-        variance += _variance_of_draws(spread, kept.size, theirs, n_theirs)
-    margin = 2 * math.sqrt(variance)
-    margin = margin or _SAME_VALUE * abs(point.value)
+    margin = margin_of(mean, spread, kept.size, point.spread, point.n_runs)
     return {
         "panel": point.panel,
         "curve": point.curve,
@@ -237,21 +227,22 @@ def _compared(point: PaperPoint, values: FloatArray, replica: Replica) -> Compar
         "paper_spread": point.spread,
         "paper_runs": point.n_runs,
         "ratio": mean / point.value if point.value else math.nan,
+        "margin": margin,
         "within": abs(mean - point.value) <= margin,
         "reason": replica.reason(point.setting),
     }
 
 
-def _variance_of_draws(spread: float, n_runs: int, theirs: float, n_theirs: int) -> float:
-    """Return by how much our variance exceeds theirs, whose runs share one draw of the data; 0 if by chance.
+def margin_of(mean: float, spread: float, n_runs: int, their_spread: float, their_runs: int) -> float:
+    """Return twice the standard error of the difference of the means; the paper's mean is not known here.
 
-    An F test decides (5%): without it, half of all points would be given a wider margin for nothing.
+    Where the authors' runs do not vary or their spread is not stored, ours counts for one run of theirs. Where random
+    data are absent, our runs vary with the draw of the data and theirs do not: nothing is added for that.
     """
-    from scipy.stats import f as fisher
-
-    if min(n_runs, n_theirs) < 2 or spread**2 <= float(fisher.ppf(0.95, n_runs - 1, n_theirs - 1)) * theirs**2:
-        return 0.0
-    return spread**2 - theirs**2
+    if their_spread <= _NO_SPREAD * abs(mean):
+        their_spread, their_runs = spread, 1
+    margin = 2 * math.sqrt(spread**2 / max(n_runs, 1) + their_spread**2 / their_runs)
+    return margin or _SAME_VALUE * abs(mean)
 
 
 def with_ratios(results: Results, compared: Sequence[ComparedPoint]) -> Iterator[Row]:

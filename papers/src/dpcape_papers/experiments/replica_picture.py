@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
-from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below
+from dpcape_papers.experiments.curves import PlainNumbers, colours_of, legend_below, wrapped
 from dpcape_papers.experiments.replica import PAPER, REAL, REPLICA, Replica, ReplicaPanel
 from dpcape_papers.experiments.results import UNCOVERED, VERIFIED, CurvePoints, Results, require_guarantees
 
 _DASHES = {PAPER: "none", REPLICA: "--", REAL: ":", VERIFIED: "-", UNCOVERED: "-."}
+_FEW_DECADES = 50
 _MARKERS = {PAPER: "o", REPLICA: "", REAL: "", VERIFIED: "", UNCOVERED: ""}
 
 
@@ -40,7 +40,7 @@ def draw_replica(replica: Replica, original: Results, own: Results) -> Figure:
             _draw(axes, rows.series(curve=curve), look, colours[curve], magnitude=replica.magnitude)
             axes.set_title(curve, fontsize="small", color=colours[curve])
         _share_height(line)
-        line[0].set_ylabel("\n".join([*textwrap.wrap(look.title, 30), look.y]), fontsize="x-small")
+        line[0].set_ylabel("\n".join([*wrapped(look.title, 30), look.y]), fontsize="x-small")
         for axes in line[1:]:
             axes.tick_params(labelleft=False)
     legend_below(figure)
@@ -53,8 +53,10 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
             continue
         mean = np.abs(one.mean) if magnitude else one.mean
         shade = "black" if one.calibration == PAPER else colour
+        # A line through one point cannot be seen.
+        marker = _MARKERS[one.calibration] or ("x" if len(one.x) == 1 else "")
         axes.plot(
-            one.x, mean, linestyle=_DASHES[one.calibration], marker=_MARKERS[one.calibration], markersize=3.2,
+            one.x, mean, linestyle=_DASHES[one.calibration], marker=marker, markersize=3.2,
             color=shade, label=_label(one.calibration, magnitude=magnitude), lw=1.6,
         )  # fmt: skip
         if np.any(one.spread > 0) and not look.log_y:
@@ -62,8 +64,12 @@ def _draw(axes: Axes, series: Sequence[CurvePoints], look: ReplicaPanel, colour:
     axes.set_xscale("log" if look.log_x else "linear")
     axes.set_yscale("log" if look.log_y else "linear")
     if look.log_x:
-        axes.xaxis.set_major_formatter(PlainNumbers())
+        axes.xaxis.set_major_formatter(PlainNumbers(labelOnlyBase=False, minor_thresholds=(np.inf, np.inf)))
         axes.xaxis.set_minor_formatter(NullFormatter())
+        low, high = axes.get_xlim()
+        # Powers of ten alone would leave such an axis with one number.
+        if high < _FEW_DECADES * low:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 12 * low else (1, 3)))
     axes.set_xlabel(look.x, fontsize="x-small")
     axes.tick_params(labelsize="x-small")
     axes.grid(visible=True, alpha=0.25)

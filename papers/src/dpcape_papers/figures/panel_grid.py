@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below, true_epsilon_note
+from dpcape_papers.experiments.curves import Look, colours_of, draw_curves, legend_below, true_epsilon_note, wrapped
 from dpcape_papers.experiments.results import NON_PRIVATE, CurvePoints, Results
 
 # Drawn in every small panel, to compare with.
@@ -60,7 +59,7 @@ def draw_by_method(lines: Sequence[Line]) -> Figure:
             axes.tick_params(labelsize="small")
             _label_points(axes)
         _share_height(row)
-        row[0].set_ylabel("\n".join([*textwrap.wrap(line.title, 28), line.look.y]), fontsize="small")
+        row[0].set_ylabel("\n".join([*wrapped(line.title, 28), line.look.y]), fontsize="small")
         for axes in row[1:]:
             axes.set_ylabel("")
             axes.tick_params(axis="y", which="both", labelleft=False)

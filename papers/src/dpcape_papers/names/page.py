@@ -9,12 +9,13 @@ from dpcape_papers.names.name import PaperName
 from dpcape_papers.names.registry import NAMES
 
 BEGIN, END = "<!-- names: begin -->", "<!-- names: end -->"
-_HEAD = "| In the paper | In dpcape | Corrected | For a user |"
+# Two columns fit a phone.
+_HEAD = "| In the paper, in dpcape | For a user, and what is corrected |\n|---|---|"
 
 
 def names_text() -> str:
     """Return the table of names, and a section with an example for each."""
-    table = "\n".join([_HEAD, "|---|---|---|---|", *(_line(entry) for entry in NAMES.values())])
+    table = "\n".join([_HEAD, *(_line(entry) for entry in NAMES.values())])
     return "\n\n".join([table, "## An example of each", *(_section(entry) for entry in NAMES.values())])
 
 
@@ -31,11 +32,9 @@ def anchor(name: str) -> str:
 
 
 def _line(entry: PaperName) -> str:
-    classes = ", ".join(f"`{one}`" for one in entry.uses.split(", "))
-    return (
-        f"| [{entry.name}](#{anchor(entry.name)}) | [{classes}]({entry.page}) | {entry.corrected} | "
-        f"**{entry.consequence}** |"
-    )
+    classes = ", ".join(f"`{one.rpartition('.')[2]}`" for one in entry.uses.split(", "))
+    name = f"[{entry.name}](#{anchor(entry.name)}): [{classes}]({entry.page})"
+    return f"| {name} | **{entry.consequence.capitalize()}.** {entry.corrected} |"
 
 
 def _section(entry: PaperName) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from dpcape.core.errors import InvalidParameter
@@ -15,8 +16,10 @@ _LOWERED = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, float], float]:
     """Return epsilons for all sites at the smallest of their deltas, which give every site its own pair.
 
-    A Gaussian release has one mu, which determines epsilon at every delta: a site that asks for (1, 1e-4) and is given
-    the epsilon of the same mu at 1e-6 has both. The reserve for integer noise is counted at the site's own delta.
+    A view that is mu-GDP up to (gap, tail) has, at every delta at once, the epsilon of ``printed_epsilon``: one pair of
+    the curve takes nothing from another. A site that asks for (1, 1e-4) is given an epsilon at 1e-6 whose mu, less the
+    reserves by which integer noise is drawn at 1e-6, has at most epsilon 1 at 1e-4; so it has both pairs. Its mu is
+    never above that of its own pair, whatever the other sites ask for.
 
     Parameters
     ----------
@@ -30,13 +33,13 @@ def at_one_delta(pairs: Mapping[str, tuple[float, float]]) -> tuple[dict[str, fl
     >>> delta, {site: round(value, 3) for site, value in epsilon.items()}
     (1e-06, {'lyon': 1.0, 'oslo': 1.357})
 
-    Pass both to an analysis: ``PCA(3, epsilon=epsilon, delta=delta)``.
+    An analysis does it for you: ``PCA(3, epsilon=1.0, delta={"lyon": 1e-6, "oslo": 1e-4})``.
     """
     if not pairs:
         raise InvalidParameter("pairs", "have an epsilon and a delta per site", "none", "Write {'lyon': (1.0, 1e-6)}.")
     for site, (epsilon, delta) in pairs.items():
-        if not epsilon > 0 or not 0 < delta < 1:
-            must, got = "be an epsilon above 0 and a delta between 0 and 1", f"({epsilon}, {delta})"
+        if not 0 < epsilon < math.inf or not 0 < delta < 1:
+            must, got = "be a finite epsilon above 0 and a delta between 0 and 1", f"({epsilon}, {delta})"
             raise InvalidParameter(f"The pair of {site!r}", must, got, "Write for example (1.0, 1e-6).")
     least = min(delta for _, delta in pairs.values())
     return {site: _restated(*pair, least) for site, pair in pairs.items()}, least

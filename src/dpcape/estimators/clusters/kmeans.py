@@ -61,8 +61,8 @@ class KMeans(FederatedEstimator):
         Number of clusters.
     epsilon : float or mapping
         Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     n_iter : int
         Number of rounds, fixed in advance; the budget is divided among them.
     init : array_like, "spread" or None
@@ -137,7 +137,7 @@ class KMeans(FederatedEstimator):
         n_clusters: int,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         n_iter: int = 8,
         init: ArrayLike | str | None = None,
         scale: str | None = None,

@@ -65,8 +65,8 @@ class MixtureModel(ScoringEstimator):
         Number of components.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     noise_variance : float
         Variance v of each component in every column, in squared units of the prepared rows. It must be public, for
         example known from the measurement, and never estimated from the records.
@@ -146,7 +146,7 @@ class MixtureModel(ScoringEstimator):
         n_components: int,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         noise_variance: float,
         design: str = "auto",
         second_moment_share: float | str = "auto",

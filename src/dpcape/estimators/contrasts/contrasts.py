@@ -21,8 +21,8 @@ class GroupContrast(AdjustedContrasts):
         Columns of numbers in which the groups may differ. Noise grows with the square root of their number.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     covariates : sequence of str or None
         Columns to adjust for.
     site : str or None
@@ -113,7 +113,7 @@ class GroupContrast(AdjustedContrasts):
         outcomes: str | Sequence[str],
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         covariates: str | Sequence[str] | None = None,
         site: str | None = None,
         assumed_effect: float = 0.5,
@@ -140,8 +140,8 @@ class MassUnivariate(AdjustedContrasts):
         Column that is compared: a category of two levels (the second minus the first), or a number (a slope).
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     covariates : sequence of str or None
         Columns to adjust for.
     site : str or None
@@ -195,7 +195,7 @@ class MassUnivariate(AdjustedContrasts):
         contrast: str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         covariates: str | Sequence[str] | None = None,
         site: str | None = None,
         outcomes: str | Sequence[str] | None = None,

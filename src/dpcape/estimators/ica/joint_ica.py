@@ -45,8 +45,8 @@ class JointICA(ScoringEstimator):
         Number of components, at least 2.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     solver : str
         "moment" releases one tensor of fourth moments and finds the rotation by post-processing; "infomax" is algorithm
         6.1, with one release per round.
@@ -127,7 +127,7 @@ class JointICA(ScoringEstimator):
         n_components: int,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         solver: str = "moment",
         basis: Basis | ArrayLike | None = None,
         kurtosis: str = "positive",

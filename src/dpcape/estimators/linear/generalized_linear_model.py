@@ -70,8 +70,8 @@ class GeneralizedLinearModel(Regression):
         numbers, whose public range begins at 0, "multinomial" for three or more classes.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     offset : str, int or None
         Column of the features, by name or by place from 0, that is added to the linear predictor in its original
         units, such as the logarithm of the years at risk.
@@ -160,7 +160,7 @@ class GeneralizedLinearModel(Regression):
         family: str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         offset: str | int | None = None,
         ridge: float = 0.0,
         scale: str | None = None,

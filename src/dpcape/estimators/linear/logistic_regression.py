@@ -35,8 +35,8 @@ class LogisticRegression(Regression):
     ----------
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     purpose : str
         "inference" for coefficients with intervals, "prediction" for the smallest expected error of predictions.
     scale : str or None
@@ -121,7 +121,7 @@ class LogisticRegression(Regression):
         self,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         purpose: str = "inference",
         scale: str | None = None,
         fit_intercept: bool = True,

@@ -38,8 +38,8 @@ class PolynomialLoss(FederatedEstimator):
         Name of a loss registered with :func:`~dpcape.statistics.known_loss`, for example "poisson".
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class PolynomialLoss(FederatedEstimator):
     _builder: ClassVar[str] = "labelled(X, y, bound=..., response=(low, high))"
     _fitted: ClassVar[tuple[str, ...]] = ("coef_", "polynomial_", "improvement_", "noise_scale_")
 
-    def __init__(self, loss: str, *, epsilon: float | Mapping[str, float], delta: float) -> None:
+    def __init__(self, loss: str, *, epsilon: float | Mapping[str, float], delta: float | Mapping[str, float]) -> None:
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta

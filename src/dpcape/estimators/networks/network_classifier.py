@@ -54,8 +54,8 @@ class NetworkClassifier(FederatedEstimator):
         Number of hidden units; 0 for a linear classifier; a sequence such as (40, 20) for several hidden layers.
     epsilon : float or mapping
         Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     n_iter : int
         Number of rounds, fixed in advance; the budget is divided among them.
     clip : float
@@ -134,7 +134,7 @@ class NetworkClassifier(FederatedEstimator):
         n_hidden: int | Sequence[int] = 20,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         n_iter: int = 60,
         clip: float = 1.0,
         learning_rate: float | None = None,

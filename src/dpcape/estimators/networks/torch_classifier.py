@@ -47,8 +47,8 @@ class TorchClassifier(FederatedEstimator):
         Name of the registered module. It receives rows as the sites hold them, scaled and clipped.
     epsilon : float or mapping
         Privacy parameter epsilon of all rounds together: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     n_iter : int
         Number of rounds, fixed in advance; the budget is divided among them.
     clip : float
@@ -104,7 +104,7 @@ class TorchClassifier(FederatedEstimator):
         module: str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         n_iter: int = 60,
         clip: float = 1.0,
         learning_rate: float | None = None,

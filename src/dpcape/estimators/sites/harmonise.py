@@ -51,8 +51,8 @@ class Harmonise(OfSites):
         Column with the site or scanner, a category with public levels.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     columns : sequence of str or None
         Columns of numbers to harmonise; None for all. Noise grows with the square root of their number.
     scale : bool
@@ -136,7 +136,7 @@ class Harmonise(OfSites):
         site: str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         columns: str | Sequence[str] | None = None,
         scale: bool = True,
     ) -> None:

@@ -66,8 +66,8 @@ class Heterogeneity(OfSites):
         Column with the site, a category with public levels.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     columns : sequence of str or None
         Columns of numbers; None for all. Noise grows with the square root of their number.
     confidence : float
@@ -163,7 +163,7 @@ class Heterogeneity(OfSites):
         site: str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         columns: str | Sequence[str] | None = None,
         confidence: float = 0.95,
     ) -> None:

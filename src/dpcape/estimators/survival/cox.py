@@ -45,8 +45,8 @@ class Cox(OfEvents):
         others are compared with. Name the site among them if hazards may differ between sites.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     event : str or None
         Name of the time to an event; None if the table has only one.
     horizon : float or None
@@ -138,7 +138,7 @@ class Cox(OfEvents):
         columns: str | Sequence[str],
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         event: str | None = None,
         horizon: float | None = None,
         confidence: float = 0.95,

@@ -40,8 +40,8 @@ class KaplanMeier(OfEvents):
     ----------
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     event : str or None
         Name of the time to an event; None if the table has only one.
     by : str, sequence of str or None
@@ -142,7 +142,7 @@ class KaplanMeier(OfEvents):
         self,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         event: str | None = None,
         by: str | Sequence[str] | None = None,
         bins: int | None = None,

@@ -34,8 +34,8 @@ class LogRank(OfEvents):
         Columns with public levels whose combinations are compared. Records with a missing level are left out.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     event : str or None
         Name of the time to an event; None if the table has only one.
     bins : int or None
@@ -111,7 +111,7 @@ class LogRank(OfEvents):
         by: str | Sequence[str],
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         event: str | None = None,
         bins: int | None = None,
         horizon: float | None = None,

@@ -50,8 +50,8 @@ class CCA(TwoViewEstimator):
         Number of pairs; "auto" keeps those that are more than noise and sampling by the test, at least one.
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     center : bool or None
         True, and None, use covariances: the means and the radius of each view around its mean are released first, then
         the moments of the views minus these means. False uses second moments, as the papers do, for views with mean
@@ -167,7 +167,7 @@ class CCA(TwoViewEstimator):
         n_components: int | str,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         center: bool | None = None,
         scale: str | None = None,
         basis: Sequence[Basis | ArrayLike | None] | None = None,

@@ -42,8 +42,8 @@ class Correlation(MultiviewEstimator):
     ----------
     epsilon : float or mapping
         Privacy parameter epsilon of the whole fit: one number for all sites, or one per site.
-    delta : float
-        Privacy parameter delta, the same at all sites; far below one over the number of records.
+    delta : float or mapping
+        Privacy parameter delta, for all sites or per site; far below one over the number of records.
     columns : sequence of str or None
         Columns of a table; None for all numbers and dates. A category of two levels is 1 for the second; one of more
         levels is a column for each, 1 for the records of that level. None for records that are not a table.
@@ -139,7 +139,7 @@ class Correlation(MultiviewEstimator):
         self,
         *,
         epsilon: float | Mapping[str, float],
-        delta: float,
+        delta: float | Mapping[str, float],
         columns: str | Sequence[str] | None = None,
         confidence: float = 0.95,
         scale: str = "private",

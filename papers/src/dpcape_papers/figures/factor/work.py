@@ -47,7 +47,8 @@ def _connectivity_cells(setting: RunSetting) -> list[Cell]:
 def _chain(setting: RunSetting, quick: tuple[int, int, int] = (100, 60, 1)) -> dict[str, int]:
     """Return the sweeps: in full runs the paper's 20,000, of them 5,000 before the first draw.
 
-    A cell of 200 people and 10,000 features then takes four minutes, one of the brain data 80 seconds.
+    A cell of 50 people and 10,000 features then takes 140 s of processor time, one of 200 people four minutes, one of
+    the brain data 80 s.
     """
     n_burn_in, n_draws, thin = setting.choose(quick, (5_000, 500, 30))
     return {"n_burn_in": n_burn_in, "n_draws": n_draws, "thin": thin}

@@ -158,7 +158,7 @@ def _title(rows: Results) -> str:
 
 def draw_gain(results: Results) -> Figure:
     """Draw the gain index against epsilon."""
-    look = Look("ε (published: per round, verified: in total)", "q_NGI (0 is perfect)")
+    look = Look("ε (published: per round,\nverified: in total)", "q_NGI (0 is perfect)")
     figure = draw_panels(results, look, measure=ERROR, n_columns=2)
     for axes in figure.axes:
         axes.set_ylim(bottom=0)

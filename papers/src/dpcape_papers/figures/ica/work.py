@@ -19,7 +19,7 @@ def cells_epsilon(setting: RunSetting) -> list[Cell]:
 
 def draw_epsilon(results: Results) -> Figure:
     """Draw figure 6.2."""
-    return gain.draw(results, "ε (published: per round, verified: in total)")
+    return gain.draw(results, "ε (published: per round,\nverified: in total)")
 
 
 def cells_people(setting: RunSetting) -> list[Cell]:

@@ -18,8 +18,11 @@ def reached_at(results: Results, curve: Curve, target: float | None = None) -> f
     """
     logs = Results({**r, "value": math.log(number(r, "value"))} for r in results)
     (found,) = logs.series(curve=curve.name, calibration=curve.calibration)
-    (plain,) = logs.series(curve="non-private")
-    excess = found.mean - (plain.mean + math.log(2) if target is None else math.log(target))
+    if target is None:
+        (plain,) = logs.series(curve="non-private")
+        excess = found.mean - plain.mean - math.log(2)
+    else:
+        excess = found.mean - math.log(target)
     if excess[-1] > 0:
         return math.inf
     above = np.flatnonzero(excess > 0)

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from dpcape import Cape, Federation, Independent, MixtureModel, Replay, TopicModel, documents, in_process, rows
 from dpcape.core.arrays import FloatArray
-from dpcape.core.errors import DpcapeWarning
+from dpcape.core.errors import UtilityWarning
 from dpcape.guarantee.guarantee import Guarantee
 from dpcape.records.kinds import Records
 from dpcape_papers.figures.replicas.verified import SCHEMES
@@ -73,7 +73,7 @@ def fits(
             protocol = Cape(n_colluding=assumed_colluding(len(held.sites))) if curve == "CAPE" else Independent()
             federation = Federation(in_process(chosen, noise=Replay(run)), protocol=protocol, accept_large_delta=True)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DpcapeWarning)  # The picture shows the utility.
+                warnings.simplefilter("ignore", UtilityWarning)  # The picture shows the utility.
                 if held.are_rows:
                     mixture = MixtureModel(n_components, epsilon=epsilon, delta=delta, noise_variance=variance)
                     mixture.fit(federation)
