@@ -142,7 +142,7 @@ class TestHellos:
         sites = Consortium(4)
         with pytest.raises(ProtocolError, match="exactly one hello"):
             begin(sites, [])
-        with pytest.raises(ProtocolError, match=r"only once.* Make a new session"):
+        with pytest.raises(ProtocolError, match=r"must begin once.* Make a new session"):
             begin(sites, sites.hellos)
         assert sites.sites["site000"].session_id == b""
         assert sites.sites["site000"].session_words == ""
