@@ -114,6 +114,12 @@ def test_the_margin_cannot_read_what_the_paper_found(tmp_path: Path) -> None:
     assert "value" not in inspect.signature(margin_of).parameters
 
 
+def test_rounding_is_no_spread() -> None:
+    """Ten equal numbers have a deviation of 7e-15: they agree with a number that differs in the seventh digit."""
+    assert margin_of(43.48, 7e-15, 10, 0.0, 10) == pytest.approx(1e-3 * 43.48)
+    assert margin_of(43.48, 7e-5, 10, 0.0, 10) == pytest.approx(2 * math.sqrt(1.1) * 7e-5)
+
+
 def test_new_draws_of_the_data_widen_no_margin(tmp_path: Path) -> None:
     """Our runs vary five times as much as theirs, as they do with the draw: only our own standard error grows."""
     values = [1 + sign * 0.5 * math.sqrt(3) / 2 for sign in (1, 1, -1, -1)]

@@ -29,7 +29,7 @@ REAL = "real loss, ours"
 _SAME_X = 1e-4
 # Where neither side varies, numbers agree up to this relative difference.
 _SAME_VALUE = 1e-3
-# A stored spread below this share of the mean is rounding.
+# A spread below this share of the mean is rounding.
 _NO_SPREAD = 1e-12
 
 
@@ -239,6 +239,7 @@ def margin_of(mean: float, spread: float, n_runs: int, their_spread: float, thei
     Where the authors' runs do not vary or their spread is not stored, ours counts for one run of theirs. Where random
     data are absent, our runs vary with the draw of the data and theirs do not: nothing is added for that.
     """
+    spread = spread if spread > _NO_SPREAD * abs(mean) else 0.0
     if their_spread <= _NO_SPREAD * abs(mean):
         their_spread, their_runs = spread, 1
     margin = 2 * math.sqrt(spread**2 / max(n_runs, 1) + their_spread**2 / their_runs)

@@ -328,8 +328,8 @@ def _reason(point: PointSetting) -> str:
 _DRAWN = (
     "The authors' mixtures are absent, except for that of 10,000 records per site and ten columns: ours are drawn "
     "again in every run, and nothing is added to the margin for their one draw. Without noise, and with little, the "
-    "authors' errors are 1.1 to 1.8 times ours for 50 columns and from 40,000 records per site on: not explained; "
-    "draws move them by 2% to 5%."
+    "authors' errors are 1.1 to 1.9 times ours wherever mixtures are drawn again: not explained; draws move them "
+    "by 2% to 5%."
 )
 _WORDS = (
     "Topics are the authors' own counts. Random vectors, and results without noise, are one number for all points of a "
