@@ -121,7 +121,7 @@ def test_a_busy_site_takes_no_second_request() -> None:
     [
         (LedgerRefused("ceiling"), "LedgerRefused", True),
         (ProtocolError("stage"), "ProtocolError", True),
-        (InvalidParameter("row 17 of /data/secret.csv"), "InvalidParameter", False),
+        (InvalidParameter("row 17 of /data/secret.csv"), "ProtocolError", False),
         (RuntimeError("row 17"), "ProtocolError", False),
     ],
 )
