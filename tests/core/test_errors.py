@@ -78,7 +78,7 @@ def test_callers_may_catch_what_python_calls_such_errors() -> None:
     assert issubclass(InvalidMessage, ProtocolError)
 
 
-@pytest.mark.parametrize("name", sorted({*KINDS} - {"_Requirement"}))
+@pytest.mark.parametrize("name", sorted(KINDS))
 def test_an_error_of_another_party_is_shown_as_it_was_told(name: str) -> None:
     told = "The release was refused because it happened before. Start a new run."
     assert str(error_named(name)(told).at("lyon")) == f"lyon: {told}"

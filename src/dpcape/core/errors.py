@@ -65,7 +65,7 @@ class DpcapeError(Exception):
         return located
 
 
-class _Requirement(DpcapeError):
+class Requirement(DpcapeError):
     """Error about a value: what it is the value of, what it must be, and what it was."""
 
     def __init__(self, subject: str, must: str = "", got: object = "", remedy: str = "") -> None:
@@ -75,7 +75,7 @@ class _Requirement(DpcapeError):
         self.args = (subject, must, self.got, remedy)
 
 
-class InvalidParameter(_Requirement, ValueError):
+class InvalidParameter(Requirement, ValueError):
     """Raised when a parameter or input is invalid."""
 
 
@@ -119,7 +119,7 @@ class ProtocolError(Failed):
     """Raised when a message comes at the wrong stage, from the wrong party or with the wrong content."""
 
 
-class InvalidMessage(_Requirement, ProtocolError):
+class InvalidMessage(Requirement, ProtocolError):
     """Raised when a message, or what it refers to, is not what the protocol prescribes."""
 
     def __init__(self, subject: str, must: str = "", got: object = "", remedy: str = "") -> None:
