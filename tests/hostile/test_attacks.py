@@ -33,7 +33,7 @@ from .attacked import HERE, Attacked
 
 pytestmark = [pytest.mark.hostile, pytest.mark.filterwarnings("default")]
 
-INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntolerance = 1e-12'
+INFOMAX = 'solver = "infomax"\nn_components = 2\nn_iter = {}\ntol = 1e-12'
 # What code inside a captured engine can do, and nothing else.
 INSIDE = ["ask the vault", "read its own TLS key"]
 
