@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("nvflare")
 
 from dpcape.cli.server_confirmation import is_named, service_at
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.engines.flare.workspace import SiteKit
 from dpcape.site.folder import SiteFolder
 
@@ -162,7 +162,7 @@ def test_an_address_that_hides_itself_is_refused(place: Place, tmp_path: Path, a
         content["servers"][0]["service"]["target"] = target
         file.write_text(json.dumps(content))
         if target == address:
-            with pytest.raises(InvalidParameter, match="HOST:PORT"):
+            with pytest.raises(Failed, match="HOST:PORT"):
                 SiteKit.read(kit)
         else:
             assert SiteKit.read(kit).address == target
