@@ -164,7 +164,7 @@ def test_a_site_answers_one_check_per_release_and_releases_only_what_was_checked
                     assert "already opened" in reply.text
         return carry(messages, deadline)
 
-    line.ask = listening  # type: ignore[method-assign, assignment]
+    line.ask = listening  # type: ignore[method-assign, assignment]  # to hear every message
     private = federation.allow(1.0, 1e-5, shares=(0.5, 0.5))
     private.mean(second_moment(federation.facts))
     assert [kind for _, _, kind in seen] == ["CheckDealt"] * 4 + ["Submit"] * 4

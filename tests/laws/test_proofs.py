@@ -108,7 +108,7 @@ MISSPELLED = {
 
 @pytest.mark.parametrize("name", MISSPELLED)
 def test_a_misspelled_ground_is_noticed(name: str) -> None:
-    wrong = dataclasses.replace(own_analyses()["group_contrast"], **MISSPELLED[name])  # type: ignore[arg-type]
+    wrong = dataclasses.replace(own_analyses()["group_contrast"], **MISSPELLED[name])  # type: ignore[arg-type]  # of any field
     assert len(missing(wrong)) == 1
 
 

@@ -17,7 +17,7 @@ def test_a_key_that_anybody_else_can_touch_is_refused(consortium: Consortium, mo
     place = consortium.sites["lyon"]
     key = place.keys / "identity.key"
     key.chmod(mode)
-    with pytest.raises(LedgerRefused, match="others than its owner can read it"):
+    with pytest.raises(LedgerRefused, match="accounts other than its owner's can read it"):
         SiteFolder(place.path)
     key.chmod(0o600)
     assert SiteFolder(place.path).identity.public == place.identity.public

@@ -127,9 +127,9 @@ def _data(folder: Path, study: Study) -> str:
     facts, n_invalid = records.facts(), records.n_invalid
     if n_invalid > MOST_INVALID * records.n_records:
         raise InvalidParameter(
-            "Records",
-            f"be valid, all but {100 * MOST_INVALID:g}% of them",
-            f"{n_invalid} of {records.n_records} that are not and contribute zero",
+            f"At least {100 * (1 - MOST_INVALID):g}% of the records",
+            "be valid",
+            f"{n_invalid} invalid ones of {records.n_records}, which contribute zero",
             "Correct them, or declare missing= in the study. This number stays here.",
         )
     _require_usable(records)
@@ -144,9 +144,9 @@ def _require_usable(records: Records) -> None:
     for name, count in getattr(records, "unusable", {}).items():
         if count > MOST_INVALID * records.n_records:
             raise InvalidParameter(
-                f"Entries of column {name!r}",
-                f"be readable and among its levels, all but {100 * MOST_INVALID:g}% of them",
-                f"{count} of {records.n_records} that are not and count as missing",
+                f"At least {100 * (1 - MOST_INVALID):g}% of the entries of column {name!r}",
+                "be readable and among its levels",
+                f"{count} others of {records.n_records}, which count as missing",
                 "Correct them, or the columns of the study. This number stays here.",
             )
 

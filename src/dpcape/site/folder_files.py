@@ -43,5 +43,5 @@ def _check_private(path: Path) -> None:
     # Windows has lists of rights instead of modes, and serves no site.
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerRefused(
-            "The identity key was not read", "others than its owner can read it", f"Run: chmod 600 {path}."
+            "The identity key was not read", "accounts other than its owner's can read it", f"Run: chmod 600 {path}."
         )
