@@ -129,7 +129,7 @@ def _data(folder: Path, study: Study) -> str:
         raise InvalidParameter(
             f"At least {100 * (1 - MOST_INVALID):g}% of the records",
             "be valid",
-            f"{n_invalid} invalid ones of {records.n_records}, which contribute zero",
+            f"{n_invalid} of {records.n_records} that are not, and they contribute zero",
             "Correct them, or declare missing= in the study. This number stays here.",
         )
     _require_usable(records)
@@ -146,7 +146,7 @@ def _require_usable(records: Records) -> None:
             raise InvalidParameter(
                 f"At least {100 * (1 - MOST_INVALID):g}% of the entries of column {name!r}",
                 "be readable and among its levels",
-                f"{count} others of {records.n_records}, which count as missing",
+                f"{count} of {records.n_records} that are not, and they count as missing",
                 "Correct them, or the columns of the study. This number stays here.",
             )
 
