@@ -96,7 +96,8 @@ def test_the_mean_is_what_it_is_called(case: Case, data: st.DataObject) -> None:
     natural = case.statistic().unpack(case.total(units) / len(units))
     parts = natural if isinstance(natural, tuple) else (natural,)
     flat = np.concatenate([np.ravel(part) for part in parts])
-    np.testing.assert_allclose(flat, case.expected(units), rtol=1e-9, atol=1e-12 * case.statistic().radius)
+    # Rows are on a grid of 2^20 steps per bound.
+    np.testing.assert_allclose(flat, case.expected(units), rtol=1e-5, atol=2.0**-17 * case.statistic().radius)
 
 
 # Search for a violation of the diameter.

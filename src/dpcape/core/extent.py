@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 BLOCK_ROWS = 1024
@@ -48,9 +48,9 @@ class Extent:
         Largest Euclidean length of one unit's packed contribution.
     rounding : callable
         Function from a number of records to a bound on the floating-point error of their total.
-    changed : callable or None
-        The same for the part of that error that may differ between two totals whose records differ in one unit; None
-        for all of it.
+    changed : callable
+        The same for the part of that error that may differ between two totals whose records differ in one unit; by
+        default all of it.
 
     Privacy
     -------
@@ -61,7 +61,11 @@ class Extent:
     diameter: float
     radius: float
     rounding: Rounding
-    changed: Rounding | None = None
+    changed: Rounding = field(default=None)  # type: ignore[assignment]  # set below
+
+    def __post_init__(self) -> None:
+        if self.changed is None:
+            object.__setattr__(self, "changed", self.rounding)
 
     @property
     def released_size(self) -> float:
@@ -90,8 +94,7 @@ class Extent:
         A unit that is invalid contributes zero, which is as far from another contribution as that one is long: where
         the radius exceeds the diameter, it counts.
         """
-        rounding = self.rounding if self.changed is None else self.changed
-        return max(self.diameter, self.radius) + 2 * rounding(n_records)
+        return max(self.diameter, self.radius) + 2 * self.changed(n_records)
 
 
 def block_rows(n_features: float) -> float:
@@ -123,6 +126,58 @@ def rounding_in_blocks(n_features: float, radius: float, *, block: float = BLOCK
         return 2 * depth * UNIT_ROUNDOFF * n_records * radius
 
     return rounding
+
+
+CONVERSIONS = 8
+"""Roundings of a coordinate when an exact sum becomes a packed number: to float64, scale, weight, site's weight."""
+
+
+def exact_sums(
+    size: float, diameter: float, radius: float, *, error: float = 0, roundings: float = CONVERSIONS
+) -> Extent:
+    """Return the extent of contributions that are integers and are added exactly (:mod:`dpcape.core.contributions`).
+
+    Totals of neighbouring data sets then differ by what the two units contribute, whatever the others are. Only the
+    conversion of a total rounds: every coordinate a few times, and the total by at most roundings u N radius.
+
+    Parameters
+    ----------
+    size : float
+        Length of the packed vector.
+    diameter, radius : float
+        Of one unit's contribution. Where the proof uses of a row only how long it is, both are taken for rows on the
+        grid (:func:`~dpcape.core.grid.reach_on_grid`), and nothing else is counted.
+    error : float
+        Largest distance between the contribution of a unit as it is computed and as the proof has it.
+    roundings : float
+        Roundings of a coordinate, with one to spare.
+    """
+
+    def rounding(n_records: float) -> float:
+        return n_records * (error + roundings * UNIT_ROUNDOFF * radius)
+
+    def changed(n_records: float) -> float:
+        return error + n_records * (roundings * UNIT_ROUNDOFF * radius)
+
+    return Extent(size, diameter, radius, rounding, changed)
+
+
+def plain_error(width: float, reach: float, *, roundings: float = 64) -> float:
+    """Return how far a vector of ``width`` entries, at most ``reach`` long, moves when computed and put on 2^40 steps.
+
+    Its entries are rounded by half a step, and before, by ``roundings`` of their own.
+    """
+    return reach * (math.sqrt(width) * 2.0**-40 + roundings * UNIT_ROUNDOFF)
+
+
+def row_error(width: float, reach: float, *, roundings: float = 64) -> float:
+    """Return how far a row that is computed moves when it is put on the grid of 2^20 steps: half a step per entry."""
+    return reach * (math.sqrt(width) * 2.0**-21 * (1 + 2.0**-8) + roundings * UNIT_ROUNDOFF)
+
+
+def cross_error(left: float, right: float, left_error: float, right_error: float) -> float:
+    """Return how far l r' moves where rows of at most ``left`` and ``right`` move by these errors; also for x x'."""
+    return left * right_error + right * left_error + left_error * right_error
 
 
 def products_extent(size: float, diameter: float, radius: float, *, n_features: float, single: bool = False) -> Extent:

@@ -8,13 +8,16 @@ The buffer of a block is reused for the next one, so use or copy a block before 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.core.arrays import FloatArray, IntArray, SingleArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray, SingleArray
 from dpcape.core.facts import PublicFacts
+
+if TYPE_CHECKING:
+    from dpcape.core.tiles import Tile
 
 SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 """Word counts of some documents, one row each."""
@@ -23,6 +26,14 @@ Targets: TypeAlias = FloatArray | IntArray
 """Responses in [-1, 1], or class codes: positions in the public list of classes."""
 
 TargetsT_co = TypeVar("TargetsT_co", bound=Targets, covariant=True)
+T = TypeVar("T")
+
+
+class TiledRecords(Protocol):
+    """Records that are read in tiles."""
+
+    def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
+        """Return tiles, and which of their records are to be dropped; None for none."""
 
 
 class RowBlocks(Protocol):
@@ -112,7 +123,7 @@ class SubjectSeries(Protocol):
         """Return the series of each subject, (time points, n_features), every time point clipped."""
 
 
-class HeldRecords(Protocol):
+class HeldRecords(TiledRecords, Protocol):
     """What a site holds, as the trusted part sees it."""
 
     @property
@@ -136,5 +147,5 @@ class HeldRecords(Protocol):
     def each_alone(self) -> Iterator[HeldRecords]:
         """Return an iterator over protected units, each as records of its own: for code of other packages."""
 
-    def each_part(self, function: Callable[[HeldRecords], FloatArray]) -> Iterator[FloatArray] | None:
+    def each_part(self, function: Callable[[HeldRecords], T]) -> Iterator[T] | None:
         """Apply a function to each part of records on a cluster and return the results; None without a cluster."""

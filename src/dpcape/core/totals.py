@@ -11,6 +11,7 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.enclosed import Contributor, Enclosed
 from dpcape.core.errors import ProtocolError
 from dpcape.core.facts import PublicFacts
+from dpcape.core.kernel import PartSums, Summed, joined
 from dpcape.core.record_blocks import HeldRecords
 from dpcape.core.statistic import AnyStatistic, PublicValue, build, is_own
 
@@ -49,6 +50,10 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     it returns is added with the roundings kept apart (Neumaier's sum), so that adding costs less than any order of
     summation its author may have counted.
     """
+    if isinstance(statistic, Summed):
+        parts = records.each_part(PartSums.of(statistic))
+        sums = [] if parts is None else joined(parts)
+        return statistic.packed([entry.values() for entry in sums]) if sums else statistic.total(records)
     # The rounding bound in single precision assumes one order of additions, which workers on a cluster may not share.
     if is_own(type(statistic)) and not statistic.assumption and not statistic.facts.is_single:
         totals = records.each_part(PartTotal.of(statistic))

@@ -78,6 +78,7 @@ class Features:
     ) -> None:
         self._refuses = invalid == "refuse"
         self._kept: _Kept | None = None
+        self._kept_prepared: tuple[FloatArray, Mask] | None = None
         self._n_readings = 0
         self._table = read_table(data, subject=subject, feature_names=feature_names, lenient=not self._refuses)
         self._schema = _schema_for(self._table, ranges, missing)
@@ -115,6 +116,44 @@ class Features:
             np.copyto(factors, self._kept.factors[start:stop])
         return self._kept.valid[start:stop].copy()
 
+    def prepared(self, start: int, stop: int, out: FloatArray) -> Mask:
+        """Write rows `start` to `stop`, prepared and not clipped, into `out`; return which of them can be read.
+
+        Rows that are taken as they are may hold numbers that are not finite: the kernel drops them.
+        """
+        if self.n_rows * self.n_features > KEPT_ENTRIES or self._schema is None:
+            return self._prepared(start, stop, out)
+        if self._kept_prepared is None:
+            rows = np.empty((self.n_rows, self.n_features))
+            self._kept_prepared = rows, self._prepared(0, self.n_rows, rows)
+        rows, valid = self._kept_prepared
+        np.copyto(out, rows[start:stop])
+        return valid[start:stop].copy()
+
+    def _prepared(self, start: int, stop: int, out: FloatArray) -> Mask:
+        valid = np.ones(stop - start, dtype=np.bool_)
+        for rows in self._strips(stop - start):
+            self._prepare_strip(start + rows.start, start + rows.stop, out[rows], valid[rows])
+        return valid
+
+    def _prepare_strip(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> None:
+        """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
+        # Copied before lengths are taken: whatever happens to the caller's array meanwhile, the bound holds.
+        try:
+            self._prepare(self._read(start, stop), goal)
+            if self._refuses:
+                check_finite(goal, subject="records")
+        except InvalidParameter:
+            if self._refuses:
+                raise
+            if stop - start == 1:
+                goal[:], valid[:] = 0.0, False
+                return
+            # Halve until each invalid row is by itself.
+            middle = (stop - start) // 2
+            self._prepare_strip(start, start + middle, goal[:middle], valid[:middle])
+            self._prepare_strip(start + middle, stop, goal[middle:], valid[middle:])
+
     def _filled(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None) -> Mask:
         """Read, prepare and clip rows `start` to `stop`."""
         valid = np.ones(stop - start, dtype=np.bool_)
@@ -145,7 +184,7 @@ class Features:
     def emptied(self) -> Features:
         """Return the same columns with no row that is valid."""
         empty = copy.copy(self)
-        empty.n_rows, empty._kept = 0, None
+        empty.n_rows, empty._kept, empty._kept_prepared = 0, None, None
         return empty
 
     def _fill_strip(

@@ -18,6 +18,8 @@ import numpy as np
 from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
+from dpcape.core.grid import into_balls
+from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
 from dpcape.records.clip import SHRINK_SINGLE
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
@@ -98,6 +100,40 @@ class Records:
             for first in range(0, len(rows), size):
                 block = rows[first : first + size]
                 yield block if all_valid else block[valid[first : first + size]]
+
+    def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
+        """Return an iterator over tiles, and which of their records are invalid or beyond the last; None for none."""
+        facts = self._facts
+        size = tile_rows(self.n_features, self.n_records)
+        buffer = np.empty((size, self.n_features))
+        for start in range(0, self.n_records, size):
+            stop = min(start + size, self.n_records)
+            gone = np.zeros(size, dtype=np.bool_)
+            gone[stop - start :] = True
+            buffer[stop - start :] = 0.0
+            gone[: stop - start] = ~self._prepare(start, stop, buffer[: stop - start])
+            rows, factors, unreadable = into_balls(buffer, facts.widths, facts.bounds)
+            if unreadable is not None:
+                gone |= unreadable
+            targets = np.zeros(size)
+            self._read_targets(start, stop, targets[: stop - start])
+            if not gone.any():
+                yield tile_of_rows(rows, factors, targets), None
+                continue
+            rows.drop(gone)
+            factors[gone], targets[gone] = 1.0, 0.0
+            yield tile_of_rows(rows, factors, targets), gone
+
+    def _read_targets(self, start: int, stop: int, out: FloatArray) -> None:
+        """Write the targets of records `start` to `stop` into `out`, if they have any."""
+
+    def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
+        """Write the features of records `start` to `stop`, not clipped, into `out`; return which of them are valid.
+
+        A row that is not finite is found when it is put on the grid.
+        """
+        must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
+        raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
     def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
         """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
@@ -189,6 +225,9 @@ class Rows(Records):
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors)
 
+    def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
+        return self._features.prepared(start, stop, out)
+
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
         return self._features.fill_single(start, stop, out)
 
@@ -212,6 +251,14 @@ class Views(Records):
             valid &= features.fill(start, stop, out[:, first:end], own)
             if factors is not None and own is not None:
                 np.minimum(factors, own, out=factors)
+        return valid
+
+    def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
+        valid: Mask = np.ones(stop - start, dtype=bool)
+        end = 0
+        for features in self._tables:
+            first, end = end, end + features.n_features
+            valid &= features.prepared(start, stop, out[:, first:end])
         return valid
 
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
@@ -256,6 +303,12 @@ class Labelled(Records):
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors) & self._targets.valid(start, stop)
+
+    def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
+        return self._features.prepared(start, stop, out) & self._targets.valid(start, stop)
+
+    def _read_targets(self, start: int, stop: int, out: FloatArray) -> None:
+        out[:] = self._targets.read(start, stop)
 
     def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
         return self._features.fill_single(start, stop, out) & self._targets.valid(start, stop)
@@ -353,18 +406,33 @@ class Subjects(Records):
             remedy = "Use each_subject(), and a statistic that treats a subject as one contribution."
             raise InvalidParameter("unit", "be 'record' to go through single time points", "'subject'", remedy)
 
+    def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
+        """Return an iterator over tiles of all subjects' time points, for unit "record"."""
+        self._require_time_points()
+        return super().tiles()
+
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
-        position = start
         valid = np.ones(stop - start, dtype=np.bool_)
+        for features, first, end, span in self._of_subjects(start, stop):
+            some = None if factors is None else factors[span]
+            valid[span] = features.fill(first, end, out[span], some)
+        return valid
+
+    def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
+        valid = np.ones(stop - start, dtype=np.bool_)
+        for features, first, end, span in self._of_subjects(start, stop):
+            valid[span] = features.prepared(first, end, out[span])
+        return valid
+
+    def _of_subjects(self, start: int, stop: int) -> Iterator[tuple[Features, int, int, slice]]:
+        """Yield which time points of which subjects lie from `start` to `stop`, and where among these."""
+        position = start
         while position < stop:
             subject = int(np.searchsorted(self._ends, position, side="right"))
             first = int(self._ends[subject]) - self._series[subject].n_rows
             end = min(stop, int(self._ends[subject]))
-            span = slice(position - start, end - start)
-            some = None if factors is None else factors[span]
-            valid[span] = self._series[subject].fill(position - first, end - first, out[span], some)
+            yield self._series[subject], position - first, end - first, slice(position - start, end - start)
             position = end
-        return valid
 
 
 def _aligned(n_rows: int, n_columns: int) -> SingleArray:

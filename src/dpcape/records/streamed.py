@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, SingleArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.tiles import Tile
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.read_ahead import read_ahead
 from dpcape.records.recipes import OfLabelled, OfViews, Recipe
@@ -68,6 +69,10 @@ class Streamed(Records):
     def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
         """Return an iterator over (rows, targets, factors) of labelled records."""
         return (block for window in self._window_records(size) for block in window.weighted_blocks(size))
+
+    def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
+        """Return an iterator over tiles of every window, and which of their records are dropped."""
+        return (entry for window in self._window_records(1) for entry in window.tiles())
 
     def _window_records(self, size: int) -> Iterator[Any]:
         """Yield the records of each window; windows are whole numbers of blocks."""

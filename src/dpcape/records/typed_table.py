@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts, TypedColumns
+from dpcape.core.tiles import Tile, tile_of_codes, tile_rows
 from dpcape.records.features import KEPT_ENTRIES
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.sources import SchemaOrPath, described, raw_table
@@ -144,6 +145,16 @@ class TypedTable(Records):
             self._fill_codes(start, start + len(filled), filled)
             for first in range(0, len(filled), step):
                 yield filled[first : first + step]
+
+    def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
+        """Return an iterator over tiles, and which of their records are beyond the last; None for none."""
+        size = tile_rows(self.n_features, self.n_records)
+        for start in range(0, self.n_records, size):
+            n_filled = min(size, self.n_records - start)
+            codes = np.zeros((size, self.n_features), order="F")
+            self._fill_codes(start, start + n_filled, codes[:n_filled])
+            gone = None if n_filled == size else np.arange(size) >= n_filled
+            yield tile_of_codes(codes), gone
 
     @property
     def n_invalid(self) -> int:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cells, Form, Squares, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import ShortenedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.scaling import ScaledSum
 
 # Weight of the clipped part relative to the bound: larger with public ranges, where it determines an interval's width.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5
@@ -40,7 +43,7 @@ class Means(NamedTuple):
 
 
 @known
-class ClippedMeans(Statistic[ShortenedBlocks, Means]):
+class ClippedMeans(Summed[Means]):
     """Mean of rows, of their squared entries, and of the part that clipping took away.
 
     A row that was multiplied by f lost the part t = 1 - f of itself. The contribution is (x, x*x/(2 B), c B t/T),
@@ -66,34 +69,36 @@ class ClippedMeans(Statistic[ShortenedBlocks, Means]):
             raise InvalidParameter("clipping_weight", "be from 0 to 2", repr(clipping_weight), "Leave it out.")
         super().__init__(facts, clipping_weight=clipping_weight)
         self.clipping_weight = float(clipping_weight)
-        self._bound, self._most = row_bound(facts), most_clipped(facts)
+        self._bound, self._most = reach_on_grid(row_bound(facts), facts.n_features), most_clipped(facts)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, clipping_weight: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        diameter, radius = math.sqrt(4 + clipping_weight**2) * bound, math.sqrt(1.25 + clipping_weight**2) * bound
-        return Extent(2 * n_features + 1, diameter, radius, rounding_in_blocks(n_features, radius))
+        reach = reach_on_grid(bound, n_features)
+        diameter, radius = math.sqrt(4 + clipping_weight**2) * reach, math.sqrt(1.25 + clipping_weight**2) * reach
+        return exact_sums(2 * n_features + 1, diameter, radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {"n_features": self.facts.n_features, "bound": self._bound, "clipping_weight": self.clipping_weight}
+        return {
+            "n_features": self.facts.n_features,
+            "bound": row_bound(self.facts),
+            "clipping_weight": self.clipping_weight,
+        }
 
     @property
     def _unit(self) -> float:
         """What a row that lost all of itself contributes to the third part."""
         return self.clipping_weight * self._bound / self._most if self._most > 0 else 0.0
 
-    def total(self, records: ShortenedBlocks) -> FloatArray:
-        width = self.facts.n_features
-        result = np.zeros(2 * width + 1)
-        for block, factors in records.shortened_blocks(BLOCK_ROWS):
-            result[:width] += block.sum(axis=0)
-            result[width:-1] += np.einsum("ij,ij->j", block, block)
-            # Public ranges hold for every row, so no part exceeds the largest; the minimum is for rounding.
-            result[-1] += np.minimum(1 - factors, self._most).sum()
-        result[width:-1] /= 2 * self._bound
-        result[-1] *= self._unit
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        # Public ranges hold for every row, so no part exceeds the largest.
+        lost = (1 - tile.factors) / self._most if self._most > 0 else np.zeros(tile.n_records)
+        return [Sum(tile.rows), Squares(tile.rows), Cells(np.zeros(tile.n_records, dtype=np.intp), 1, lost)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        rows, squares, lost = sums
+        return np.concatenate([rows, squares / (2 * self._bound), self._unit * self._most * lost])
 
     @property
     def square_unit(self) -> float:
@@ -136,7 +141,7 @@ def clipped_means(facts: PublicFacts) -> ClippedMeans:
 
 
 @known
-class ScaledClippedMeans(Scaled[Means]):
+class ScaledClippedMeans(ScaledSum[Means]):
     """Mean of standardised rows, of their squared entries, and of the part that clipping took away."""
 
     inner = ClippedMeans

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.contributions import Cells, Form
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import UNIT_ROUNDOFF, Extent
 from dpcape.core.facts import PublicColumn, PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, known
+from dpcape.core.grid import on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import PublicValue, known
+from dpcape.core.tiles import Tile, tile_of_rows
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.moments import FirstMoments
 from dpcape.statistics.scaling import AbsoluteDeviations, RadiusHistogram, ScaledCentredMoments
-from dpcape.statistics.table_designs import checked_positions, complete_records
+from dpcape.statistics.table_designs import checked_positions
 
 PREFIX = "complete_"
 """What names of statistics of complete records begin with, before the name of the statistic of rows."""
@@ -83,20 +86,18 @@ class RowColumns:
                 values.append(mean if len(column.levels) > 2 else (mean + 1) / 2)
         return np.array(values)
 
-    def rows(self, block: FloatArray) -> FloatArray:
-        """Return the rows of the complete records of a block."""
-        chosen = complete_records(block, self._positions)
-        if self._positions != list(range(block.shape[1])):
-            chosen = chosen[:, self._positions]
-        if len(self.groups) == len(self._positions) and self.is_number.all():
-            return np.clip(chosen, -1.0, 1.0, order="C")
+    def rows(self, codes: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return the rows of all records, zeros for those that are not complete, and which are not."""
+        chosen = codes[:, self._positions]
+        incomplete: BoolArray = np.isnan(chosen).any(axis=1)
+        chosen = np.where(incomplete[:, np.newaxis], 0.0, chosen)
         result = np.empty((len(chosen), len(self.groups)))
         start = 0
-        for column, codes in zip(self._columns, chosen.T, strict=True):
+        for at, column in enumerate(self._columns):
             stop = start + row_width(column)
-            _fill(column, codes, result[:, start:stop])
+            _fill(column, chosen[:, at], result[:, start:stop])
             start = stop
-        return result
+        return result, incomplete
 
 
 def row_width(column: PublicColumn) -> int:
@@ -122,22 +123,6 @@ def _fill(column: PublicColumn, codes: FloatArray, out: FloatArray) -> None:
         np.equal(levels[:, np.newaxis], np.arange(len(column.levels)), out=out, casting="unsafe")
 
 
-class _CompleteRows:
-    """Complete records of a table as rows of bounded length; counts those that were read."""
-
-    def __init__(self, records: CodedBlocks, columns: RowColumns) -> None:
-        self._records, self._columns = records, columns
-        self.count = 0
-
-    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
-        """Return blocks of rows."""
-        for block in self._records.coded_blocks(size):
-            rows = self._columns.rows(block)
-            self.count += len(rows)
-            if len(rows):
-                yield rows
-
-
 class Complete(NamedTuple):
     """Means over all records of what complete ones contribute.
 
@@ -160,11 +145,14 @@ def with_count(extent: Extent) -> tuple[Extent, float]:
     def rounding(n_records: float) -> float:
         return extent.rounding(n_records) + 2 * UNIT_ROUNDOFF * n_records * weight
 
+    def changed(n_records: float) -> float:
+        return extent.changed(n_records) + 2 * UNIT_ROUNDOFF * n_records * weight
+
     radius = math.sqrt((extent.diameter**2 + extent.radius**2) / 2)
-    return Extent(1 + extent.size, extent.diameter, radius, rounding), weight
+    return Extent(1 + extent.size, extent.diameter, radius, rounding, changed), weight
 
 
-class OfComplete(Statistic[CodedBlocks, Complete]):
+class OfComplete(Summed[Complete]):
     r"""Statistic of the rows of complete records, and their number.
 
     A subclass names the statistic of rows it is made of, ``inner``, whose diameter is D and radius R < D for rows
@@ -185,7 +173,7 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
         Public values of ``inner``.
     """
 
-    inner: ClassVar[type[AnyStatistic]]
+    inner: ClassVar[type[Summed[Any]]]  # type: ignore[explicit-any]  # known when it runs
     kinds = frozenset({"table"})
     units = frozenset({"record"})
 
@@ -202,7 +190,7 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
     def __init__(self, facts: PublicFacts, columns: IntArray, **public: PublicValue) -> None:
         super().__init__(facts, columns=columns, **public)
         self._columns = RowColumns(facts, columns)
-        make: Callable[..., AnyStatistic] = self.inner  # type: ignore[explicit-any]  # keywords differ
+        make: Callable[..., Summed[Any]] = self.inner  # type: ignore[explicit-any]  # keywords differ
         self._inner = make(msgspec.structs.replace(self._columns.facts, n_records=0), **public)
         self.weight = float(with_count(self.inner.extent(**self._inner.numbers))[1])
         """Weight of the count of complete records."""
@@ -211,10 +199,16 @@ class OfComplete(Statistic[CodedBlocks, Complete]):
     def numbers(self) -> Mapping[str, float]:
         return self._inner.numbers
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        rows = _CompleteRows(records, self._columns)
-        packed = self._inner.total(rows)
-        return np.concatenate([[self.weight * rows.count], packed])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows, incomplete = self._columns.rows(tile.codes)
+        # A row has at most 1 for each column, so it is no longer than its bound.
+        forms = self._inner.terms(tile_of_rows(on_grid(rows, *self._columns.facts.bounds), tile.factors))
+        for form in forms:
+            form.drop(incomplete)
+        return [Cells(incomplete.astype(np.intp), 1), *forms]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate([self.weight * sums[0], self._inner.packed(sums[1:])])
 
     def unpack(self, packed: FloatArray) -> Complete:
         """Return the share of complete records, and what they contribute."""

@@ -7,18 +7,20 @@ one). Each is proved in the docstring above its ``extent`` and searched for a vi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, IntArray, column_sums
+from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cells, Form, Outer, Squares, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, products_extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import LabelledBlocks, ProductBlocks, RowBlocks
-from dpcape.core.statistic import MeanT_co, RecordsT_contra, Statistic, known
-from dpcape.statistics.outer_products import OuterProducts, sum_of_outer_products
+from dpcape.core.grid import reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import MeanT_co, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, packed_size, unpack
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
@@ -44,27 +46,26 @@ def row_bound(facts: PublicFacts) -> float:
     return math.hypot(*facts.bounds)
 
 
-class _OfBoundedRows(Statistic[RecordsT_contra, MeanT_co]):
-    """Base class of statistics of rows of bounded length."""
+class _OfRows(Summed[MeanT_co]):
+    """Base class of statistics of rows of bounded length.
+
+    Their proofs use of a row only how long it is. B is the length that a row may have on the grid.
+    """
 
     kinds = _ROW_KINDS
     units = frozenset({"record"})
 
     @property
     def _bound(self) -> float:
-        return row_bound(self.facts)
+        return reach_on_grid(row_bound(self.facts), self._width)
 
     @property
     def _width(self) -> int:
         return self.facts.n_features
 
-
-class _OfRows(_OfBoundedRows[RowBlocks, MeanT_co]):
-    """Base class of statistics of single rows."""
-
     @property
     def numbers(self) -> Mapping[str, float]:
-        return {"n_features": self._width, "bound": self._bound}
+        return {"n_features": self._width, "bound": row_bound(self.facts)}
 
 
 @known
@@ -85,17 +86,15 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
     @staticmethod
     def extent(*, n_features: float, bound: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        radius = bound * math.sqrt(1.25)
-        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
-        return Extent(2 * n_features, 2 * bound, radius, rounding)
+        reach = reach_on_grid(bound, n_features)
+        return exact_sums(2 * n_features, 2 * reach, reach * math.sqrt(1.25))
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        result = np.zeros((2, self._width))
-        for block in records.feature_blocks(int(block_rows(self._width))):
-            result[0] += column_sums(block)
-            result[1] += np.einsum("ij,ij->j", block, block)
-        result[1] /= 2 * self._bound
-        return result.ravel()
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return [Sum(tile.rows), Squares(tile.rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        rows, squares = sums
+        return np.concatenate([rows, squares / (2 * self._bound)])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (mean, mean of squares)."""
@@ -103,20 +102,11 @@ class FirstMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         return mean, squares * (2 * self._bound)
 
 
-class _OfProducts(_OfBoundedRows[ProductBlocks, MeanT_co]):
-    """Base class of statistics of products of a row's entries, summed in the precision of the records."""
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return {"n_features": self._width, "bound": self._bound, "single": self.facts.is_single}
-
-
 @known
-class SecondMoment(_OfProducts[FloatArray]):
+class SecondMoment(_OfRows[FloatArray]):
     """Mean of x x' (for two views of the stacked row), packed.
 
-    *Diameter.* |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length. What
-    single precision adds is proved at :func:`~dpcape.core.extent.products_extent`.
+    *Diameter.* |x x' - y y'|_F^2 = |x|^4 + |y|^4 - 2 (x.y)^2 <= 2 B^4, attained by orthogonal rows of full length.
     """
 
     name = "second_moment"
@@ -127,30 +117,32 @@ class SecondMoment(_OfProducts[FloatArray]):
     @staticmethod
     def extent(*, n_features: float, bound: float, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        size, radius = packed_size(n_features), bound**2
-        return products_extent(size, math.sqrt(2) * bound**2, radius, n_features=n_features, single=single)
+        radius = reach_on_grid(bound, n_features) ** 2
+        return exact_sums(packed_size(n_features), math.sqrt(2) * radius, radius)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self._width, self._width)
 
-    def total(self, records: ProductBlocks) -> FloatArray:
-        return pack(sum_of_outer_products(records, self._width, single=self.facts.is_single))
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return [Outer(tile.rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return pack(sums[0].T)
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._width)
 
 
 @known
-class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
+class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
     """Mean and second moment, released jointly, for private centring.
 
     The contribution is (b B x, x x'), b at most sqrt(2); the diameter is (b^2 + 2)/sqrt(2) B^2. Take B = 1,
     lengths p, q <= 1 and c the cosine: the square is b^2 (p^2 + q^2 - 2 p q c) + p^4 + q^4 - 2 p^2 q^2 c^2, concave
     in c. If b^2 <= 2 p q its maximum over c, at c = -b^2/(2 p q), is b^2 (p^2 + q^2) + p^4 + q^4 + b^4/2, at most
     (b^2 + 2)^2/2. Otherwise it is at c = -1: b^2 (p + q)^2 + (p^2 - q^2)^2 <= (1 + b^2/2)^2 (1 + b^4/4), which is
-    less for b^2 <= 2. What single precision adds is proved at :func:`~dpcape.core.extent.products_extent`: sums
-    of rows, too, are off by at most gamma times the sum of their lengths.
+    less for b^2 <= 2.
     """
 
     name = "centred_moments"
@@ -164,19 +156,21 @@ class CentredMoments(_OfProducts[tuple[FloatArray, FloatArray]]):
     @staticmethod
     def extent(*, n_features: float, bound: float, mean_weight: float = MEAN_WEIGHT, single: bool = False) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        diameter = (mean_weight**2 + 2) / math.sqrt(2) * bound**2
-        radius = math.sqrt(1 + mean_weight**2) * bound**2
+        square = reach_on_grid(bound, n_features) ** 2
+        diameter = (mean_weight**2 + 2) / math.sqrt(2) * square
         size = n_features + packed_size(n_features)
-        return products_extent(size, diameter, radius, n_features=n_features, single=single)
+        return exact_sums(size, diameter, math.sqrt(1 + mean_weight**2) * square)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {**super().numbers, "mean_weight": self._mean_weight}
 
-    def total(self, records: ProductBlocks) -> FloatArray:
-        sums = np.zeros(self._width)
-        matrix = sum_of_outer_products(records, self._width, single=self.facts.is_single, sums=sums)
-        return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix)])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return [Sum(tile.rows), Outer(tile.rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        rows, products = sums
+        return np.concatenate([self._mean_weight * self._bound * rows, pack(products.T)])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (mean, second moment)."""
@@ -213,8 +207,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
     valid and an invalid one, which contributes zero, are as far apart as the former is long: :math:`\sqrt{1 + b^2 +
     h^2}\, B^2 = \sqrt 2\, B^2`, less. Which place a site has does not matter, so no coordinator can change the diameter
     by what it sends. Without h it would hold for a record that changes its site too: :math:`|x x' - y y'|^2 + b^2
-    (|x|^2 + |y|^2) \le 2 + 2 b^2 < (b^2 + 2)^2 / 2` for B = 1. Sums are in double precision, whatever that of the
-    records is.
+    (|x|^2 + |y|^2) \le 2 + 2 b^2 < (b^2 + 2)^2 / 2` for B = 1.
 
     Parameters
     ----------
@@ -242,24 +235,25 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
     @staticmethod
     def extent(*, n_features: float, bound: float, n_sites: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns, of length at most ``bound``, at ``n_sites`` sites."""
-        diameter = (SITE_WEIGHT**2 + 2) / math.sqrt(2) * bound**2
-        radius = math.sqrt(1 + 2 * SITE_WEIGHT**2) * bound**2
+        square = reach_on_grid(bound, n_features) ** 2
+        diameter = (SITE_WEIGHT**2 + 2) / math.sqrt(2) * square
         size = n_sites * (1 + n_features) + packed_size(n_features)
-        return Extent(size, diameter, radius, rounding_in_blocks(n_features, radius))
+        return exact_sums(size, diameter, math.sqrt(1 + 2 * SITE_WEIGHT**2) * square)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {**super().numbers, "n_sites": self._n_sites}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        products, sums = OuterProducts(self._width), np.zeros((self._n_sites, self._width))
-        counts = np.zeros(self._n_sites)
-        for block in records.feature_blocks(BLOCK_ROWS):
-            products.add(block)
-            sums[self.place] += block.sum(axis=0)
-            counts[self.place] += len(block)
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        here = np.full(tile.n_records, self.place)
+        return [Cells(here, self._n_sites), Sum(tile.rows), Outer(tile.rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        counts, rows, products = sums
+        by_site = np.zeros((self._n_sites, self._width))
+        by_site[self.place] = rows
         unit = SITE_WEIGHT * self._bound
-        return np.concatenate([unit * self._bound * counts, unit * sums.ravel(), pack(products.upper)])
+        return np.concatenate([unit * self._bound * counts, unit * by_site.ravel(), pack(products.T)])
 
     def unpack(self, packed: FloatArray) -> MomentsBySite:
         """Return the means, without their weights."""
@@ -270,7 +264,7 @@ class SiteCentredMoments(_OfRows[MomentsBySite]):
 
 
 @known
-class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
+class Histogram(Summed[FloatArray]):
     """Shares of the public classes among labelled records.
 
     Replacing a record moves one entry down and one up, each by one: the diameter is sqrt(2).
@@ -288,17 +282,17 @@ class Histogram(Statistic[LabelledBlocks[IntArray], FloatArray]):
     @staticmethod
     def extent(*, n_features: float, n_classes: float) -> Extent:
         """Return the extent for ``n_classes`` public classes of rows of ``n_features`` columns."""
-        return Extent(n_classes, math.sqrt(2), 1.0, rounding_in_blocks(n_features, 1.0))
+        return exact_sums(n_classes, math.sqrt(2), 1.0)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_features": self.facts.n_features, "n_classes": len(self.facts.classes or ())}
 
-    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
-        counts = np.zeros(self.size)
-        for _, codes in records.blocks(BLOCK_ROWS):
-            counts += np.bincount(codes, minlength=self.size)
-        return counts
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return [Cells(tile.classes, self.size)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
 
 
 def first_moments(facts: PublicFacts) -> FirstMoments:

@@ -9,18 +9,22 @@ diameter is a public constant whatever was released, and whatever an aggregator 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray, column_sums
-from dpcape.core.extent import BLOCK_ROWS, Extent, block_rows, rounding_in_blocks
+from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray
+from dpcape.core.contributions import Cells, Form, Plain
+from dpcape.core.extent import Extent, exact_sums, plain_error
 from dpcape.core.facts import PublicFacts
+from dpcape.core.grid import into_balls, lengths_of
+from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.length_bins import N_BINS
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.reduced import checked_matrix
@@ -135,6 +139,41 @@ class Standardised:
         return rows, factors[0] if len(factors) == 1 else np.minimum.reduce(factors)
 
 
+def standardised(
+    tile: Tile,
+    widths: tuple[int, ...],
+    centre: FloatArray,
+    scale: FloatArray,
+    radius: FloatArray,
+    *,
+    with_factors: bool = False,
+) -> Tile:
+    """Return a tile seen through public numbers: z = (x - centre) / (scale * radius), at most 1 long.
+
+    Each view has its own radius and unit ball. The arrays may be anything finite: a row that is not finite after the
+    division becomes zero, and the last step is always the clipping.
+
+    Parameters
+    ----------
+    tile : Tile
+        Records of a site within their bounds.
+    widths : tuple of int
+        Columns per view.
+    centre, scale : (D,) array
+        Public numbers, one per column.
+    radius : (views,) array
+        Public numbers, one per view.
+    with_factors : bool
+        Whether a row that was shortened by w is w x, the row of a record that was shortened as a whole: its
+        standardised form, shortened alike, is (w x - w centre) / (scale * radius).
+    """
+    rows = tile.rows.values - (tile.factors[:, np.newaxis] * centre if with_factors else centre)
+    rows /= scale
+    rows /= np.repeat(radius, widths)
+    moved, factors, _ = into_balls(rows, widths, (1.0,) * len(widths))
+    return Tile(moved, tile.factors * factors, tile.targets, tile.codes)
+
+
 def views_of(widths: tuple[int, ...]) -> list[slice[int, int, None]]:
     """Return the columns of each view."""
     return [slice(end - width, end) for end, width in zip(accumulate(widths), widths, strict=True)]
@@ -207,36 +246,102 @@ class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
         return cast(MeanT_co, self._inner.unpack(packed))
 
 
+class ScaledSum(Summed[MeanT_co]):
+    """Statistic of standardised records.
+
+    A subclass names the statistic it is made of, ``inner``. The proof of that statistic uses of a record only that
+    each view is at most its bound long (and of a target its range). Rows that are :func:`standardised` are at most 1
+    long for any finite public arrays, so the diameter is that of ``inner`` for bounds of 1.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Public facts of the records.
+    centre, scale : (D,) array
+        Public numbers, one per column.
+    radius : (views,) array
+        Public numbers, one per view.
+    **public
+        Public values of ``inner``.
+    """
+
+    inner: ClassVar[type[Summed[Any]]]  # type: ignore[explicit-any]  # known when it runs
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "inner"):
+            cls.name = f"scaled_{cls.inner.name}"
+            cls.kinds, cls.units = cls.inner.kinds & _ROW_KINDS, cls.inner.units
+            cls.extent = staticmethod(cls.inner.extent)
+
+    def __init__(
+        self, facts: PublicFacts, centre: FloatArray, scale: FloatArray, radius: FloatArray, **public: PublicValue
+    ) -> None:
+        super().__init__(facts, centre=centre, scale=scale, radius=radius, **public)
+        self._arrays = (
+            checked_matrix("centre", centre, (facts.n_features,)),
+            checked_matrix("scale", scale, (facts.n_features,)),
+            checked_matrix("radius", radius, (len(facts.widths),)),
+        )
+        make: Callable[..., Summed[Any]] = self.inner  # type: ignore[explicit-any]  # keywords differ
+        self._inner = make(scaled_facts(facts), **public)
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return self._inner.numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._inner.shape
+
+    def at(self, place: int) -> Self:
+        """Return the same statistic for the site at this place."""
+        moved = super().at(place)
+        moved._inner = self._inner.at(place)
+        return moved
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        with_factors = self.inner.with_factors
+        return self._inner.terms(standardised(tile, self.facts.widths, *self._arrays, with_factors=with_factors))
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return self._inner.packed(sums)
+
+    def unpack(self, packed: FloatArray) -> MeanT_co:
+        """Return the mean of the standardised records, in the form of ``inner``."""
+        return cast(MeanT_co, self._inner.unpack(packed))
+
+
 @known
-class ScaledFirstMoments(Scaled[tuple[FloatArray, FloatArray]]):
+class ScaledFirstMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
     """Mean of standardised rows, and of their squared entries."""
 
     inner = FirstMoments
 
 
 @known
-class ScaledSecondMoment(Scaled[FloatArray]):
+class ScaledSecondMoment(ScaledSum[FloatArray]):
     """Mean of z z' of standardised rows."""
 
     inner = SecondMoment
 
 
 @known
-class ScaledCentredMoments(Scaled[tuple[FloatArray, FloatArray]]):
+class ScaledCentredMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
     """Mean and second moment of standardised rows, released jointly."""
 
     inner = CentredMoments
 
 
 @known
-class ScaledSiteCentredMoments(Scaled[MomentsBySite]):
+class ScaledSiteCentredMoments(ScaledSum[MomentsBySite]):
     """Second moment of standardised rows, and their numbers and sums by site, released jointly."""
 
     inner = SiteCentredMoments
 
 
 @known
-class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
+class AbsoluteDeviations(Summed[FloatArray]):
     """Mean of min(|x_j - centre_j| / cap, 1) for every column j; the cap of a view is its bound / sqrt(its width).
 
     A contribution is the deviations minus 1/2, so that its entries lie in [-1/2, 1/2] whatever the centre is: two
@@ -263,25 +368,20 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
     def extent(*, n_features: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns."""
         diameter = math.sqrt(n_features)
-        return Extent(n_features, diameter, diameter / 2, rounding_in_blocks(n_features, diameter))
+        return exact_sums(n_features, diameter, diameter / 2, error=plain_error(n_features, diameter / 2))
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_features": self.facts.n_features}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        result = np.zeros(self.facts.n_features)
-        centre, caps = ForEachRow(self._centre), ForEachRow(self._caps)
-        for block in records.feature_blocks(BLOCK_ROWS):
-            # An overflow counts as the largest deviation.
-            with np.errstate(over="ignore"):
-                apart = block - centre.of(len(block))
-                np.abs(apart, out=apart)
-                apart /= caps.of(len(block))
-            np.minimum(apart, 1.0, out=apart)
-            apart -= 0.5
-            result += column_sums(apart)
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        # An overflow counts as the largest deviation.
+        apart = np.minimum(np.abs(tile.rows.values - self._centre) / self._caps, 1.0)
+        apart -= 0.5
+        return [Plain(apart, math.sqrt(self.facts.n_features) / 2)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         """Return the mean absolute deviations in the units of the rows."""
@@ -289,7 +389,7 @@ class AbsoluteDeviations(Statistic[RowBlocks, FloatArray]):
 
 
 @known
-class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
+class RadiusHistogram(Summed[FloatArray]):
     """Shares of records by the length of (x - centre) / scale, for each view in bins of a fixed ratio.
 
     The last of the bins of a view ends at its ``top`` and has everything longer; the first has everything shorter. A
@@ -320,8 +420,7 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
     def extent(*, n_features: float, n_views: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns in ``n_views`` views."""
         radius = math.sqrt(n_views)
-        rounding = rounding_in_blocks(n_features, radius, block=block_rows(n_features))
-        return Extent(N_BINS * n_views, math.sqrt(2) * radius, radius, rounding)
+        return exact_sums(N_BINS * n_views, math.sqrt(2) * radius, radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -331,34 +430,21 @@ class RadiusHistogram(Statistic[RowBlocks, FloatArray]):
     def shape(self) -> tuple[int, ...]:
         return (len(self.facts.widths), N_BINS)
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        counts = np.zeros(self.shape)
-        centre, scale, divides = ForEachRow(self._centre), ForEachRow(self._scale), bool(np.any(self._scale != 1))
-        for block in records.feature_blocks(int(block_rows(self.facts.n_features))):
-            with np.errstate(all="ignore"):
-                rows = block - centre.of(len(block))
-                if divides:
-                    rows /= scale.of(len(block))
-            for view, columns in enumerate(views_of(self.facts.widths)):
-                counts[view] += np.bincount(bins_of(rows[:, columns], self._top[view]), minlength=N_BINS)
-        return counts.ravel()
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows = (tile.rows.values - self._centre) / self._scale
+        views = zip(views_of(self.facts.widths), self._top, strict=True)
+        return [Cells(bins_of(rows[:, columns], top), N_BINS) for columns, top in views]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate(sums)
 
 
 def bins_of(rows: FloatArray, top: float) -> IntArray:
     """Return the bin of each row, 0 for the shortest; what has no length counts as long.
 
     The bin of a row must depend on that row alone: otherwise a record that becomes invalid moves the bins of others.
-    So squares are added column by column, by additions of whole columns, of which each is rounded by itself. A sum over
-    an axis is added in another order where a row is alone, and a product of vectors as it stands in memory (MKL).
     """
-    squares = np.zeros(len(rows))
-    with np.errstate(all="ignore"):
-        by_columns = rows.T.copy(order="C")
-        for column in np.multiply(by_columns, by_columns, out=by_columns):
-            squares += column
-        lengths = np.sqrt(squares)
-    # Counting avoids the rounding of a logarithm. NaN compares false with everything, so it falls into the last bin.
-    bins: IntArray = np.count_nonzero(~(lengths[:, np.newaxis] <= bin_ends(top)[:-1]), axis=1)
+    bins: IntArray = np.searchsorted(bin_ends(top)[:-1], lengths_of(rows), side="left")
     return bins
 
 

@@ -1,0 +1,321 @@
+"""What each record contributes to a total, in seven forms, and the exact sums of them.
+
+A statistic writes what the records of a tile contribute, and never adds. Every form is whole numbers, of which at most
+2^13 records are added in float64: the absolute values add up to at most 2^53, so that every addition is exact in any
+order, with any library, on any processor. These sums are carried into 64-bit integers, and parts of the records
+(windows, workers) are joined as integers (docs/noise.md, section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+from scipy.sparse import csr_array
+
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.grid import GridRows
+
+ROUND = 1 << 13
+"""Records per exact sum in float64."""
+
+SHARE_BITS = 20
+"""A share of a cell is a whole number of 2^-20."""
+
+PLAIN_BITS = 40
+"""A vector of any other form has at most 2^40 steps per entry."""
+
+# Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
+_CARRIED = 1 << 22
+_HALF = 32
+
+
+class Form(Protocol):
+    """What the records of a tile contribute to one array of sums."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sums."""
+
+    @property
+    def scale(self) -> float:
+        """Value of the sum 1."""
+
+    def drop(self, gone: BoolArray) -> None:
+        """Have these records contribute zero."""
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        """Add all records to sums, and return these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """Sum of rows."""
+
+    of: GridRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.width,)
+
+    @property
+    def scale(self) -> float:
+        return 1 / self.of.steps
+
+    def drop(self, gone: BoolArray) -> None:
+        self.of.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += np.einsum("ij->j", self.of.ints)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Sum of the squared entries of rows."""
+
+    of: GridRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.width,)
+
+    @property
+    def scale(self) -> float:
+        return self.of.steps**-2
+
+    def drop(self, gone: BoolArray) -> None:
+        self.of.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += np.einsum("ij,ij->j", self.of.ints, self.of.ints)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Sum of x x'; only the lower triangle is computed."""
+
+    of: GridRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.width, self.of.width)
+
+    @property
+    def scale(self) -> float:
+        return self.of.steps**-2
+
+    def drop(self, gone: BoolArray) -> None:
+        self.of.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        result: FloatArray = dsyrk(1.0, self.of.ints.T, beta=1.0, c=sums, overwrite_c=1, lower=1)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Cross:
+    """Sum of l r'."""
+
+    left: GridRows
+    right: GridRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.left.width, self.right.width)
+
+    @property
+    def scale(self) -> float:
+        return 1 / (self.left.steps * self.right.steps)
+
+    def drop(self, gone: BoolArray) -> None:
+        self.left.drop(gone)
+        self.right.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += self.left.ints.T @ self.right.ints
+        return sums
+
+
+@dataclass(eq=False)
+class Cells:
+    """Numbers of records by cell, or sums of their shares; a cell that is none of ``n_cells`` counts nothing.
+
+    Attributes
+    ----------
+    cells : (N,) array of int
+        Cell of each record.
+    n_cells : int
+        Number of cells.
+    shares : (N,) array or None
+        From 0 to 1, what each record counts; None for one.
+    """
+
+    cells: IntArray
+    n_cells: int
+    shares: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        inside = (self.cells >= 0) & (self.cells < self.n_cells)
+        self.cells = np.where(inside, self.cells, self.n_cells)
+        if self.shares is not None:
+            steps = np.rint(np.where(np.isnan(self.shares), 0.0, np.clip(self.shares, 0.0, 1.0)) * 2.0**SHARE_BITS)
+            self.shares = steps
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_cells,)
+
+    @property
+    def scale(self) -> float:
+        return 1.0 if self.shares is None else 2.0**-SHARE_BITS
+
+    def drop(self, gone: BoolArray) -> None:
+        self.cells = np.where(gone, self.n_cells, self.cells)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += np.bincount(self.cells, self.shares, minlength=self.n_cells + 1)[: self.n_cells]
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Sums of rows by cell."""
+
+    by: Cells
+    of: GridRows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.by.n_cells, self.of.width)
+
+    @property
+    def scale(self) -> float:
+        return 1 / self.of.steps
+
+    def drop(self, gone: BoolArray) -> None:
+        self.by.drop(gone)
+        self.of.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        n_rows = len(self.of)
+        places = (np.ones(n_rows), self.by.cells, np.arange(n_rows + 1))
+        sums += (csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ self.of.ints)[:-1]
+        return sums
+
+
+@dataclass(eq=False)
+class Plain:
+    """Sum of vectors of any other form, of at most ``reach``; one that is longer, or not finite, counts nothing."""
+
+    values: FloatArray
+    reach: float
+    ints: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
+            # Lengths are rounded, so what is too long is told with a margin; no entry of the others has more steps.
+            longer = ~(np.einsum("ij,ij->i", self.ints, self.ints) <= 2.0 ** (2 * PLAIN_BITS) * (1 + 2.0**-20))
+        self.ints[longer] = 0.0
+        np.clip(self.ints, -(2.0**PLAIN_BITS), 2.0**PLAIN_BITS, out=self.ints)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (int(self.values.shape[1]),)
+
+    @property
+    def scale(self) -> float:
+        return self.reach / (2.0**PLAIN_BITS - 1)
+
+    def drop(self, gone: BoolArray) -> None:
+        self.ints[gone] = 0.0
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += np.einsum("ij->j", self.ints)
+        return sums
+
+
+class ExactSum:
+    """The sum of one form over tiles and parts, exact for up to 2^53 records.
+
+    Up to 2^13 records are added in float64, then carried into 64-bit integers; these keep their lower 32 bits when
+    2^22 records were added, and carry the rest.
+    """
+
+    def __init__(self, form: Form) -> None:
+        self.scale = form.scale
+        # Columns one after another, as LAPACK stores a triangle.
+        self._now = np.zeros(form.shape, order="F")
+        self._lower: IntArray | None = None
+        self._upper: IntArray | None = None
+        self._n_now = self._n_lower = 0
+
+    def add(self, form: Form, n_records: int) -> None:
+        """Add the records of a tile, at most 2^13."""
+        if self._n_now + n_records > ROUND:
+            self._carry()
+        self._now = form.added(self._now)
+        self._n_now += n_records
+
+    def join(self, other: ExactSum) -> None:
+        """Add the sum over another part of the records."""
+        self._carry()
+        other._carry()
+        if self._n_lower + other._n_lower > _CARRIED:
+            self._spill()
+            other._spill()
+        for name in ("_lower", "_upper"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if theirs is not None:
+                setattr(self, name, theirs if mine is None else mine + theirs)
+        self._n_lower += other._n_lower
+
+    def values(self) -> FloatArray:
+        """Return the sum in its own units: rounded once to float64, and once times the scale."""
+        if self._lower is None:
+            return self._now * self.scale
+        self._carry()
+        if self._upper is None:
+            total = self._lower.astype(np.float64)
+        else:
+            self._spill()
+            # Both are exact in float64, and so is the product: one rounding.
+            total = self._upper * 2.0**_HALF
+            total += self._lower
+        total *= self.scale
+        return total
+
+    def integers(self) -> list[int]:
+        """Return the sum as Python integers, in order of memory."""
+        self._carry()
+        lower = [0] * self._now.size if self._lower is None else self._lower.ravel(order="F").tolist()
+        upper = [0] * self._now.size if self._upper is None else self._upper.ravel(order="F").tolist()
+        return [(high << _HALF) + low for high, low in zip(upper, lower, strict=True)]
+
+    def _carry(self) -> None:
+        if not self._n_now:
+            return
+        # Converted first: adding floats to integers would be done in floats.
+        whole = self._now.astype(np.int64)
+        if self._lower is None:
+            self._lower = whole
+        else:
+            self._lower += whole
+        self._now[...] = 0.0
+        self._n_lower += self._n_now
+        self._n_now = 0
+        if self._n_lower >= _CARRIED:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._lower is None:
+            return
+        high = self._lower >> _HALF
+        self._upper = high if self._upper is None else self._upper + high
+        self._lower &= (1 << _HALF) - 1
+        # What remains, below 2^32, counts as one record.
+        self._n_lower = 1
