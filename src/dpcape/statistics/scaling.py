@@ -20,7 +20,7 @@ from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray
 from dpcape.core.contributions import Cells, Form, Sum
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import clipped, on_grid, steps_for
+from dpcape.core.grid import clipped, on_grid, squares_in_steps, steps_for
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
@@ -422,6 +422,7 @@ class RadiusHistogram(Summed[FloatArray]):
         self._centre = checked_matrix("centre", centre, (facts.n_features,))
         self._scale = checked_matrix("scale", scale, (facts.n_features,))
         self._top = checked_matrix("top", top, (len(facts.widths),))
+        self._views = views_of(facts.widths)
 
     @staticmethod
     def extent(*, n_features: float, n_views: float) -> Extent:
@@ -440,7 +441,7 @@ class RadiusHistogram(Summed[FloatArray]):
     def terms(self, tile: Tile) -> Sequence[Form]:
         rows = tile.rows.ints - tile.rows.steps * self._centre
         rows *= 1 / (tile.rows.steps * self._scale)
-        views = zip(views_of(self.facts.widths), self._top, strict=True)
+        views = zip(self._views, self._top, strict=True)
         return [Cells(bins_of(rows[:, columns], top), N_BINS) for columns, top in views]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
@@ -454,8 +455,7 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
     Rows are on a grid of 2^26 steps per ``top``, where squared lengths up to the last bin are exact in any order.
     """
     with np.errstate(all="ignore"):
-        ints = np.rint(rows * (2.0**_BIN_BITS / top))
-        squares = np.einsum("ij,ij->i", ints, ints)
+        squares = squares_in_steps(rows, 2.0**_BIN_BITS / top)
         ends = (bin_ends(top)[:-1] / top * 2.0**_BIN_BITS) ** 2
     # NaN is larger than every end.
     bins: IntArray = np.searchsorted(ends, squares, side="left")
