@@ -95,11 +95,13 @@ class GridRows:
         """Return which public column each row is nearest to, the first of those at equal distance."""
         with np.errstate(all="ignore"):
             distances = columns.squares - 2 * self.products(columns)
-        return np.argmin(np.where(np.isnan(distances), np.inf, distances), axis=1)
+        nearest: IntArray = np.argmin(np.where(np.isnan(distances), np.inf, distances), axis=1)
+        return nearest
 
     def squared_lengths(self) -> FloatArray:
         """Return the squared lengths of rows in their own units."""
-        return np.einsum("ij,ij->i", self.ints, self.ints) / self.steps**2
+        squares: FloatArray = np.einsum("ij,ij->i", self.ints, self.ints)
+        return squares / self.steps**2
 
     def drop(self, gone: BoolArray) -> None:
         """Set rows to zero."""
@@ -141,7 +143,8 @@ class PublicColumns:
         """Squared lengths of the columns."""
         sums = np.array([math.fsum(entry * entry for entry in column) for column in self._scaled.T.tolist()])
         with np.errstate(all="ignore"):
-            return np.ldexp(sums, 2 * self._exponents)
+            squares: FloatArray = np.ldexp(sums, 2 * self._exponents)
+        return squares
 
 
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
@@ -259,7 +262,8 @@ def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
     """Return the squared lengths of rows on a grid of so many steps per unit; exact, in any order, up to 2^53."""
     ints = np.multiply(rows, steps)
     np.rint(ints, out=ints)
-    return np.einsum("ij,ij->i", ints, ints)
+    squares: FloatArray = np.einsum("ij,ij->i", ints, ints)
+    return squares
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:
