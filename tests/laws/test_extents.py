@@ -35,10 +35,6 @@ def _row(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "bound": math.hypot(*facts.bounds)}
 
 
-def _products(facts: PublicFacts, public: Public) -> dict[str, Any]:
-    return {**_row(facts, public), "single": facts.is_single}
-
-
 def _scaled(facts: PublicFacts) -> dict[str, Any]:
     return {"n_features": facts.n_features, "bound": math.hypot(*[1.0 for _ in facts.widths])}
 
@@ -121,7 +117,7 @@ def _residual(facts: PublicFacts, public: Public) -> dict[str, Any]:
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
     "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
-    "second_moment": _products,
+    "second_moment": _row,
     "grouped_counts": lambda facts, public: _grouped(facts, public),
     "complete_first_moments": lambda facts, public: _complete(facts, public),
     "complete_absolute_deviations": lambda facts, public: {"n_features": _complete(facts, public)["n_features"]},
@@ -130,7 +126,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_views": 1,
     },
     "complete_scaled_centred_moments": lambda facts, public: (
-        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"], "single": False}
+        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
     ),
     "design_moments": _contrasted,
     "site_moments": lambda facts, public: {
@@ -148,7 +144,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_numbers": sum(not facts.columns[at].levels for at in public["design"]),
     },
     "hazard_scores": lambda facts, public: {"width": len(public["centre"])},
-    "centred_moments": lambda facts, public: _products(facts, public) | {"mean_weight": public["mean_weight"]},
+    "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "site_centred_moments": lambda facts, public: _row(facts, public) | {"n_sites": public["n_sites"]},
     "scaled_site_centred_moments": lambda facts, public: _scaled(facts) | {"n_sites": public["n_sites"]},
     "sampled": _enclosed,
@@ -203,10 +199,8 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
     "scaled_first_moments": lambda facts, public: _scaled(facts),
     "scaled_clipped_means": lambda facts, public: _scaled(facts) | {"clipping_weight": public["clipping_weight"]},
-    "scaled_second_moment": lambda facts, public: _scaled(facts) | {"single": facts.is_single},
-    "scaled_centred_moments": lambda facts, public: (
-        _scaled(facts) | {"mean_weight": public["mean_weight"], "single": facts.is_single}
-    ),
+    "scaled_second_moment": lambda facts, public: _scaled(facts),
+    "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
     "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
     "mixture_step": lambda facts, public: (
         _row(facts, public)

@@ -20,7 +20,7 @@ from .statistic_case import Case, all_cases
 def _runs_on_a_cluster(case: Case) -> bool:
     statistic = case.statistic()
     is_plain = is_own(type(statistic)) and not isinstance(statistic, Enclosed)
-    return is_plain and not statistic.assumption and not statistic.facts.is_single
+    return is_plain and not statistic.assumption
 
 
 CASES = [case for case in all_cases() if _runs_on_a_cluster(case)]

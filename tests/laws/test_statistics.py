@@ -228,9 +228,7 @@ def test_the_rounding_of_both_totals_is_in_the_sensitivity(case: Case) -> None:
         # A sum in blocks rounds each term this often; the error is at most that times the lengths (Higham 2002, 4.2).
         depth = min(n_records, base.BLOCK_ROWS) + n_records // base.BLOCK_ROWS
         assert statistic.rounding(n_records) >= depth * 2.0**-53 * n_records * statistic.radius
-        if not statistic.in_single:
-            # In single precision one block counts: tests/laws/test_single_precision.py.
-            assert statistic.sensitivity(n_records) >= statistic.diameter + 2 * statistic.rounding(n_records)
+        assert statistic.sensitivity(n_records) >= statistic.diameter + 2 * statistic.rounding(n_records)
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)

@@ -15,19 +15,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import into_balls
 from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
-from dpcape.records.clip import SHRINK_SINGLE
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
 
-# Entries of single precision that are read together: 512 KiB, so that products find them in the cache.
-_READ_TOGETHER = 1 << 17
-# Entries of double precision that are read together, unless one block has more: 2 MiB.
+# Entries that are read together, unless one block has more: 2 MiB.
 _READ_AHEAD = 1 << 18
 T = TypeVar("T")
 
@@ -141,26 +138,6 @@ class Records:
         must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
         raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
-
-        Blocks begin at multiples of `size`, and are in the same places in memory, whatever the records are. A row that
-        is invalid is missing in its own block and moves no row of another; a block without a valid row is empty.
-        """
-        step = checked_size(size) * max(1, _READ_TOGETHER // (size * self.n_features))
-        buffer = _aligned(min(step, self.n_records), self.n_features)
-        for start in range(0, self.n_records, step):
-            stop = min(start + step, self.n_records)
-            valid = self._fill_single(start, stop, buffer[: stop - start])
-            all_valid = valid.all()
-            for first in range(0, stop - start, size):
-                block = buffer[first : min(first + size, stop - start)]
-                if not all_valid:
-                    valid_rows = block[valid[first : first + size]]
-                    block = block[: len(valid_rows)]
-                    block[:] = valid_rows
-                yield block
-
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors) by which rows, or their most clipped view, were shortened."""
         for start, stop, buffer in self._spans(checked_size(size)):
@@ -206,13 +183,6 @@ class Records:
         must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
         raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
-        wide = np.empty(out.shape)
-        valid = self._fill(start, stop, wide)
-        np.multiply(wide, SHRINK_SINGLE, out=out, casting="same_kind")
-        return valid
-
     def __repr__(self) -> str:
         facts = self._facts
         return (
@@ -236,9 +206,6 @@ class Rows(Records):
 
     def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
         return self._features.prepared(start, stop, out)
-
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        return self._features.fill_single(start, stop, out)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid > 0
@@ -268,14 +235,6 @@ class Views(Records):
         for features in self._tables:
             first, end = end, end + features.n_features
             valid &= features.prepared(start, stop, out[:, first:end])
-        return valid
-
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        valid: Mask = np.ones(stop - start, dtype=bool)
-        end = 0
-        for features in self._tables:
-            first, end = end, end + features.n_features
-            valid &= features.fill_single(start, stop, out[:, first:end])
         return valid
 
     def _any_invalid(self) -> bool:
@@ -318,9 +277,6 @@ class Labelled(Records):
 
     def _read_targets(self, start: int, stop: int, out: FloatArray) -> None:
         out[:] = self._targets.read(start, stop)
-
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        return self._features.fill_single(start, stop, out) & self._targets.valid(start, stop)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid + self._targets.n_invalid > 0
@@ -405,11 +361,6 @@ class Subjects(Records):
         self._require_time_points()
         return super().all_blocks(size)
 
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return the same in single precision; blocks may have time points of several subjects."""
-        self._require_time_points()
-        return super().single_blocks(size)
-
     def _require_time_points(self) -> None:
         if self.unit != "record":
             remedy = "Use each_subject(), and a statistic that treats a subject as one contribution."
@@ -442,13 +393,6 @@ class Subjects(Records):
             end = min(stop, int(self._ends[subject]))
             yield self._series[subject], position - first, end - first, slice(position - start, end - start)
             position = end
-
-
-def _aligned(n_rows: int, n_columns: int) -> SingleArray:
-    """Return an empty array of single precision that begins at a multiple of 64 bytes."""
-    memory = np.empty(n_rows * n_columns + 16, dtype=np.float32)
-    start = -(memory.ctypes.data // 4) % 16
-    return memory[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 def checked_size(size: int) -> int:

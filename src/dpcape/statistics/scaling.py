@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray
+from dpcape.core.arrays import FloatArray, ForEachRow, IntArray
 from dpcape.core.contributions import Cells, Form, Sum
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
@@ -28,7 +28,7 @@ from dpcape.core.tiles import Tile
 from dpcape.statistics.length_bins import N_BINS
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
+from dpcape.statistics.unit_ball import clip_to_ball
 
 BIN_RATIO = 2.0**0.25
 """Ratio of the ends of a bin."""
@@ -68,8 +68,7 @@ class Standardised:
     ) -> None:
         self._records: Any = records  # type: ignore[explicit-any]  # which of the interfaces, a caller knows
         self._views = views_of(widths)
-        self._centre, self._moves = centre, bool(np.any(centre != 0))
-        self._scale, self._divides = scale, bool(np.any(scale != 1))
+        self._moves, self._divides = bool(np.any(centre != 0)), bool(np.any(scale != 1))
         self._radius = np.repeat(radius, widths)
         self._centres, self._scales, self._radii = map(ForEachRow, (centre, scale, self._radius))
 
@@ -85,19 +84,6 @@ class Standardised:
             if len(buffer) < len(block):
                 buffer = np.empty(block.shape)
             yield self._standardised(block, None, buffer[: len(block)])[0]
-
-    def single_blocks(self, size: int) -> Iterator[SingleArray]:
-        """Return blocks of standardised rows in single precision."""
-        with np.errstate(all="ignore"):
-            centre = self._centre.astype(np.float32)
-            slope = (1 / (self._scale * self._radius)).astype(np.float32)
-            for block in self._records.single_blocks(size):
-                if self._moves:
-                    block -= centre
-                block *= slope
-                for view in self._views:
-                    clip_to_ball_in_single(block[:, view])
-                yield block
 
     def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
         """Return blocks of standardised rows, with the targets of these rows if there are any."""
