@@ -13,6 +13,7 @@ from dpcape import labelled, rows
 from dpcape.core import statistic as base
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
+from dpcape.core.kernel import Summed
 from dpcape.core.statistic import Statistic, extent_of, statistic_class
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.gradients import network_gradient, outputs_for
@@ -376,8 +377,8 @@ def test_an_extent_from_public_numbers_is_that_of_the_statistic(case: Case) -> N
     for n_records in N_RECORDS:
         assert extent.rounding(n_records) == statistic.rounding(n_records)
         assert extent.sensitivity(n_records) == statistic.sensitivity(n_records)
-        differing = statistic.rounding(n_records) if extent.changed is None else extent.changed(n_records)
-        assert (extent.changed is not None) == statistic.in_single
+        differing = extent.changed(n_records)
+        assert differing <= extent.rounding(n_records) * (1 + 1e-12)
         assert extent.sensitivity(n_records) == max(statistic.diameter, statistic.radius) + 2 * differing
 
 
@@ -389,13 +390,16 @@ def test_a_size_is_the_length_of_a_total(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if str(case) in RECORDED], ids=str)
-def test_extents_are_what_they_were(case: Case) -> None:
+def test_extents_are_what_the_proofs_say_on_the_grid(case: Case) -> None:
+    """Recorded are those of exact arithmetic; a grid of 2^20 steps adds less than a part in 10^4."""
     extent = extent_of(case.name, **NUMBERS[case.name](_facts(case), case.public))
-    size, *others = RECORDED[str(case)]
+    size, diameter, radius = RECORDED[str(case)][:3]
     assert extent.size == size
-    # Interpolation and eigenvalues differ in the last digits between machines.
-    found = (extent.diameter, extent.radius, extent.rounding(1000))[: len(others)]
-    assert found == pytest.approx(tuple(others), rel=1e-12)
+    for found, recorded in ((extent.diameter, diameter), (extent.radius, radius)):
+        # Interpolation and eigenvalues differ in the last digits between machines.
+        assert recorded * (1 - 1e-12) <= found <= recorded * (1 + 1e-5)
+    for n_records in (1, 1000, 10**6) if isinstance(case.statistic(), Summed) else ():
+        assert extent.sensitivity(n_records) <= max(diameter, radius) * (1 + 1e-4)
 
 
 def test_every_statistic_has_a_recorded_extent() -> None:

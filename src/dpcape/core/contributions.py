@@ -203,7 +203,8 @@ class Grouped:
     def added(self, sums: FloatArray) -> FloatArray:
         n_rows = len(self.of)
         places = (np.ones(n_rows), self.by.cells, np.arange(n_rows + 1))
-        sums += (csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ self.of.ints)[:-1]
+        by_cell: FloatArray = np.asarray(csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ self.of.ints)
+        sums += by_cell[:-1]
         return sums
 
 
@@ -280,11 +281,11 @@ class ExactSum:
             return self._now * self.scale
         self._carry()
         if self._upper is None:
-            total = self._lower.astype(np.float64)
+            total: FloatArray = self._lower.astype(np.float64)
         else:
             self._spill()
             # Both are exact in float64, and so is the product: one rounding.
-            total = self._upper * 2.0**_HALF
+            total = np.ldexp(self._upper.astype(np.float64), _HALF)
             total += self._lower
         total *= self.scale
         return total

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 BLOCK_ROWS = 1024
@@ -48,24 +48,25 @@ class Extent:
         Largest Euclidean length of one unit's packed contribution.
     rounding : callable
         Function from a number of records to a bound on the floating-point error of their total.
-    changed : callable
-        The same for the part of that error that may differ between two totals whose records differ in one unit; by
-        default all of it.
+    in_neighbours : callable or None
+        The same for the part of that error that may differ between two totals whose records differ in one unit; None
+        for all of it.
 
     Privacy
     -------
-    Diameter and radius hold for exact arithmetic; ``rounding``, or ``changed``, bounds what floating point adds.
+    Diameter and radius hold for exact arithmetic; ``rounding``, or ``in_neighbours``, bounds what floating point adds.
     """
 
     size: float
     diameter: float
     radius: float
     rounding: Rounding
-    changed: Rounding = field(default=None)  # type: ignore[assignment]  # set below
+    in_neighbours: Rounding | None = None
 
-    def __post_init__(self) -> None:
-        if self.changed is None:
-            object.__setattr__(self, "changed", self.rounding)
+    @property
+    def changed(self) -> Rounding:
+        """Function from a number of records to the part of the error that may differ between neighbouring totals."""
+        return self.rounding if self.in_neighbours is None else self.in_neighbours
 
     @property
     def released_size(self) -> float:

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 
 ROW_BITS = 20
 """Rows are at most 2^20 steps long: products of two entries, added over 2^13 records, stay within 2^53."""
@@ -26,6 +27,14 @@ LONGEST_SQUARE = 2.0 ** (2 * ROW_BITS)
 """Largest squared length of a row on the grid."""
 
 _EXACT_BITS = 53
+# Lengths whose squares, and those of their steps, neither overflow nor vanish.
+_SMALLEST_REACH, _LARGEST_REACH = 1e-140, 1e140
+# Exponents of public numbers with which nothing overflows or vanishes.
+_ORDINARY = 500
+# Factor for rows whose steps overflow.
+_FAR_SMALLER = 2.0**-200
+# Share of rows above which all rows are multiplied, and not only those that are too long.
+_RARE = 1 / 8
 
 
 def steps_per_unit(bits: int, width: float) -> float:
@@ -78,18 +87,21 @@ class GridRows:
         found: FloatArray = self.ints @ columns.ints
         with np.errstate(all="ignore"):
             found /= self.steps
-            found *= columns.unit
+            for unit in columns.units:
+                found *= unit
         return found
 
     def nearest(self, columns: PublicColumns) -> IntArray:
         """Return which public column each row is nearest to, the first of those at equal distance."""
         with np.errstate(all="ignore"):
             distances = columns.squares - 2 * self.products(columns)
-        return np.argmin(np.where(np.isnan(distances), np.inf, distances), axis=1)
+        nearest: IntArray = np.argmin(np.where(np.isnan(distances), np.inf, distances), axis=1)
+        return nearest
 
     def squared_lengths(self) -> FloatArray:
         """Return the squared lengths of rows in their own units."""
-        return np.einsum("ij,ij->i", self.ints, self.ints) / self.steps**2
+        squares: FloatArray = np.einsum("ij,ij->i", self.ints, self.ints)
+        return squares / self.steps**2
 
     def drop(self, gone: BoolArray) -> None:
         """Set rows to zero."""
@@ -120,25 +132,34 @@ class PublicColumns:
         lengths = (np.floor(lengths * 2.0**20) + 1) * 2.0**-20
         steps = steps_per_unit(bits, len(columns)) / lengths
         self.ints = np.rint(self._scaled * steps)
-        self.unit = np.ldexp(1 / steps, exponents)
-        """Length of one step of each column."""
+        # In two factors where one would overflow or vanish.
+        half = exponents // 2 if np.abs(exponents).max(initial=0) > _ORDINARY else exponents
+        self.units = [
+            np.ldexp(1 / steps, half),
+            *([np.ldexp(1.0, exponents - half)] if (half != exponents).any() else []),
+        ]
+        """Factors whose product is the length of one step of each column."""
 
     @cached_property
     def squares(self) -> FloatArray:
         """Squared lengths of the columns."""
         sums = np.array([math.fsum(entry * entry for entry in column) for column in self._scaled.T.tolist()])
         with np.errstate(all="ignore"):
-            return np.ldexp(sums, 2 * self._exponents)
+            squares: FloatArray = np.ldexp(sums, 2 * self._exponents)
+        return squares
 
 
-def on_grid(values: FloatArray, reach: float) -> GridRows:
+def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 
     The length is that of the integers, which is exact where it matters: up to 2^53, and monotone beyond.
     """
+    if not _SMALLEST_REACH <= reach <= _LARGEST_REACH:
+        must = f"be from {_SMALLEST_REACH:g} to {_LARGEST_REACH:g}"
+        raise InvalidParameter("The largest length of a row", must, f"{reach:g}", "Change the units of the columns.")
     steps = steps_per_unit(ROW_BITS, values.shape[1]) / reach
     with np.errstate(all="ignore"):
-        ints = np.multiply(values, steps)
+        ints = np.multiply(values, steps, out=out)
         np.rint(ints, out=ints)
         lost = too_long(ints)
     if lost is not None:
@@ -153,82 +174,116 @@ def too_long(ints: FloatArray) -> BoolArray | None:
 
 
 def into_balls(
-    values: FloatArray, widths: Sequence[int], bounds: Sequence[float]
+    values: FloatArray, widths: Sequence[int], bounds: Sequence[float], out: FloatArray | None = None
 ) -> tuple[GridRows, FloatArray, BoolArray | None]:
     """Return rows on the grid, each view moved into the ball of its bound, their factors, and which are not finite.
-
-    A view of d columns has at most b s + sqrt(d)/2 steps for its bound b, s steps per unit, and all views together at
-    most sqrt(sum b^2) s + sqrt(D)/2, which is less than 2^20. Where it has more, it is shortened from its own entries.
-    A factor is that of the view that was shortened most. A row that is not finite becomes zero.
 
     Parameters
     ----------
     values : (N, D) array
-        Rows; used up.
+        Rows.
     widths : sequence of int
         Columns per view.
     bounds : sequence of float
         Largest length of a row, per view.
+    out : (N, D) array, optional
+        Where to write the rows; not ``values``.
     """
-    steps = steps_per_unit(ROW_BITS, values.shape[1]) / math.hypot(*bounds)
-    factors = np.ones(len(values))
+    steps = steps_for(values.shape[1], bounds)
+    with np.errstate(all="ignore"):
+        rows, factors, lost = clipped(np.multiply(values, steps, out=out), widths, bounds)
+        if lost is not None:
+            # Rows so long that their steps overflow.
+            huge = lost & np.isfinite(values).all(axis=1)
+            if huge.any():
+                smaller, more, _ = clipped(values[huge] * _FAR_SMALLER * steps, widths, bounds)
+                rows.ints[huge], factors[huge] = smaller.ints, more * _FAR_SMALLER
+                lost &= ~huge
+            lost = lost if lost.any() else None
+    return rows, factors, lost
+
+
+def steps_for(width: int, bounds: Sequence[float]) -> float:
+    """Return the steps per unit of rows whose views have these bounds."""
+    return steps_per_unit(ROW_BITS, width) / math.hypot(*bounds)
+
+
+def clipped(
+    in_steps: FloatArray, widths: Sequence[int], bounds: Sequence[float]
+) -> tuple[GridRows, FloatArray, BoolArray | None]:
+    """Put rows that are measured in steps on the grid, in place, each view in its ball, as :func:`into_balls` does.
+
+    A view of d columns has at most b s + sqrt(d)/2 steps for its bound b, s steps per unit, and all views together at
+    most sqrt(sum b^2) s + sqrt(D)/2, which is less than 2^20. Where it has more, it is multiplied by b s / length and
+    rounded again, which moves it by no more than sqrt(d)/2. A factor is that of the view that was shortened most. A row
+    that is not finite becomes zero.
+    """
+    steps = steps_for(in_steps.shape[1], bounds)
+    factors = np.ones(len(in_steps))
     lost: BoolArray | None = None
     with np.errstate(all="ignore"):
-        ints = np.multiply(values, steps)
-        np.rint(ints, out=ints)
+        ints = np.rint(in_steps, out=in_steps)
         end = 0
         for width, bound in zip(widths, bounds, strict=True):
-            columns, end = slice(end, end + width), end + width
+            view, end = ints[:, end : end + width], end + width
             most = bound * steps + math.sqrt(width) / 2
-            view = ints[:, columns]
-            longer = np.flatnonzero(~(np.einsum("ij,ij->i", view, view) <= most * most))
-            if longer.size:
-                view[longer], shortened, finite = _shortened(values[longer, columns], bound, steps)
-                factors[longer] = np.minimum(factors[longer], shortened)
+            squares = np.einsum("ij,ij->i", view, view)
+            longer: BoolArray = ~(squares <= most * most)
+            if longer.any():
+                shortened, finite = _shorten(view, squares, longer, bound * steps * (1 - 2.0**-40))
+                np.minimum(factors, shortened, out=factors)
                 if not finite.all():
-                    lost = np.zeros(len(values), dtype=np.bool_) if lost is None else lost
-                    lost[longer[~finite]] = True
+                    lost = ~finite if lost is None else lost | ~finite
     if lost is not None:
         ints[lost] = 0.0
     return GridRows(ints, steps), factors, lost
 
 
-def _shortened(rows: FloatArray, bound: float, steps: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return rows of length ``bound`` on the grid, the factors they were multiplied by, and which of them are finite.
+def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: float) -> tuple[FloatArray, BoolArray]:
+    """Multiply rows by length over their length and round them, in place; return the factors, and which are finite.
 
-    Their lengths come from squares that are exact (:func:`scaled_lengths`) and are bounded from above, so that no
-    integer row exceeds bound * steps by more than rounding its entries does.
+    Squared lengths of integer rows are exact up to 2^53. Longer rows are measured by :func:`lengths_of`.
     """
-    scaled, lengths, exponents = scaled_lengths(rows)
-    finite = np.isfinite(lengths)
-    growth = np.where(finite & (lengths > 0), bound * steps * (1 - 2.0**-40) / lengths, 0.0)
-    ints = np.where(finite[:, np.newaxis], scaled, 0.0)
-    ints *= growth[:, np.newaxis]
-    factors = np.where(finite, np.minimum(np.ldexp(growth / steps, -exponents), 1.0), 0.0)
-    return np.rint(ints, out=ints), factors, finite
+    lengths = np.sqrt(squares)
+    far = np.flatnonzero(~(squares <= 2.0**_EXACT_BITS))
+    if far.size:
+        lengths[far] = lengths_of(view[far])
+    finite: BoolArray = np.isfinite(lengths)
+    factors = np.where(longer & finite, length / lengths, 1.0)
+    at = np.flatnonzero(longer)
+    if len(at) > _RARE * len(view):
+        # Integers times 1 stay as they are.
+        view *= factors[:, np.newaxis]
+        np.rint(view, out=view)
+    else:
+        view[at] = np.rint(view[at] * factors[at, np.newaxis])
+    return factors, finite
 
 
-def scaled_lengths(rows: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Return rows times 2^-e, the lengths of these from above, and e; infinite lengths for rows that are not finite.
-
-    The largest entry of a scaled row is from 1/2 to 1. Its entries are rounded to b bits such that D squares of them
-    add up within 2^53, exactly in any order: what is returned depends on the row alone.
-    """
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    finite = np.isfinite(largest)
-    _, exponents = np.frexp(np.where(finite, largest, 0.0))
-    # In two steps: one power of two may be too large for the smallest numbers.
-    scaled: FloatArray = np.ldexp(rows, -(exponents // 2)[:, np.newaxis])
-    np.ldexp(scaled, -(exponents - exponents // 2)[:, np.newaxis], out=scaled)
-    bits = (_EXACT_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
-    ints = np.rint(scaled * 2.0**bits)
-    above = math.sqrt(rows.shape[1]) / 2
-    lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + above) * (2.0**-bits * (1 + 2.0**-40))
-    return scaled, np.where(finite, np.where(largest > 0, lengths, 0.0), np.inf), exponents.astype(np.intp)
+def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
+    """Return the squared lengths of rows on a grid of so many steps per unit; exact, in any order, up to 2^53."""
+    ints = np.multiply(rows, steps)
+    np.rint(ints, out=ints)
+    squares: FloatArray = np.einsum("ij,ij->i", ints, ints)
+    return squares
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:
-    """Return the lengths of rows from above, each of its row alone; infinite where a row is not finite."""
-    _, lengths, exponents = scaled_lengths(rows)
+    """Return the lengths of rows, from above and each of its row alone; infinite where a row is not finite.
+
+    A row is multiplied by a power of two such that its largest entry is from 1/2 to 1. Its entries are rounded to b
+    bits, so few that D squares of them add up within 2^53, exactly in any order; sqrt(D)/2 of the last bits is added.
+    """
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
+    bits = (_EXACT_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
+    # In two steps, because one power of two may be too large.
+    half = exponents // 2
+    ints = rows * np.ldexp(1.0, bits - half)[:, np.newaxis]
+    ints *= np.ldexp(1.0, half - exponents)[:, np.newaxis]
+    np.rint(ints, out=ints)
+    above = math.sqrt(rows.shape[1]) / 2
+    lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + above) * (1 + 2.0**-40)
     with np.errstate(over="ignore"):
-        return np.ldexp(lengths, exponents)
+        found = np.ldexp(lengths, exponents - bits)
+    return np.where(np.isfinite(largest), np.where(largest > 0, found, 0.0), np.inf)

@@ -106,14 +106,16 @@ class Records:
         """Return an iterator over tiles, and which of their records are invalid or beyond the last; None for none."""
         facts = self._facts
         size = tile_rows(self.n_features, self.n_records)
-        buffer = np.empty((size, self.n_features))
+        buffer, ints = np.empty((2, size, self.n_features))
         for start in range(0, self.n_records, size):
             stop = min(start + size, self.n_records)
             gone = np.zeros(size, dtype=np.bool_)
-            gone[stop - start :] = True
-            buffer[stop - start :] = 0.0
-            gone[: stop - start] = ~self._prepare(start, stop, buffer[: stop - start])
-            rows, factors, unreadable = into_balls(buffer, facts.widths, facts.bounds)
+            values = self._as_they_are(start, stop) if stop - start == size else None
+            if values is None:
+                gone[stop - start :], buffer[stop - start :] = True, 0.0
+                gone[: stop - start] = ~self._prepare(start, stop, buffer[: stop - start])
+                values = buffer
+            rows, factors, unreadable = into_balls(values, facts.widths, facts.bounds, out=ints)
             if unreadable is not None:
                 gone |= unreadable
             targets = np.zeros(size)
@@ -124,6 +126,10 @@ class Records:
             rows.drop(gone)
             factors[gone], targets[gone] = 1.0, 0.0
             yield tile_of_rows(rows, factors, targets), gone
+
+    def _as_they_are(self, start: int, stop: int) -> FloatArray | None:
+        """Return rows that need no preparation, without copying them; None where there are no such rows."""
+        return None
 
     def _read_targets(self, start: int, stop: int, out: FloatArray) -> None:
         """Write the targets of records `start` to `stop` into `out`, if they have any."""
@@ -225,6 +231,9 @@ class Rows(Records):
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors)
+
+    def _as_they_are(self, start: int, stop: int) -> FloatArray | None:
+        return self._features.as_they_are(start, stop)
 
     def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
         return self._features.prepared(start, stop, out)

@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray
-from dpcape.core.contributions import Cells, Form, Plain
-from dpcape.core.extent import Extent, exact_sums, plain_error
+from dpcape.core.contributions import Cells, Form, Sum
+from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import into_balls, lengths_of
+from dpcape.core.grid import clipped, on_grid, squares_in_steps, steps_for
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
@@ -35,6 +35,8 @@ BIN_RATIO = 2.0**0.25
 USUAL_LENGTH = 1.2
 """Most standardised rows of D columns are shorter than this many times sqrt(D)."""
 
+# Steps of the grid of lengths: squares up to 2^52 are exact.
+_BIN_BITS = 26
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
 
@@ -167,10 +169,11 @@ def standardised(
         Whether a row that was shortened by w is w x, the row of a record that was shortened as a whole: its
         standardised form, shortened alike, is (w x - w centre) / (scale * radius).
     """
-    rows = tile.rows.values - (tile.factors[:, np.newaxis] * centre if with_factors else centre)
-    rows /= scale
-    rows /= np.repeat(radius, widths)
-    moved, factors, _ = into_balls(rows, widths, (1.0,) * len(widths))
+    bounds = (1.0,) * len(widths)
+    in_steps = tile.rows.steps * centre
+    rows = tile.rows.ints - (tile.factors[:, np.newaxis] * in_steps if with_factors else in_steps)
+    rows *= steps_for(len(centre), bounds) / (tile.rows.steps * scale * np.repeat(radius, widths))
+    moved, factors, _ = clipped(rows, widths, bounds)
     return Tile(moved, tile.factors * factors, tile.targets, tile.codes)
 
 
@@ -368,7 +371,7 @@ class AbsoluteDeviations(Summed[FloatArray]):
     def extent(*, n_features: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns."""
         diameter = math.sqrt(n_features)
-        return exact_sums(n_features, diameter, diameter / 2, error=plain_error(n_features, diameter / 2))
+        return exact_sums(n_features, diameter, diameter / 2, error=row_error(n_features, diameter))
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -376,12 +379,16 @@ class AbsoluteDeviations(Summed[FloatArray]):
 
     def terms(self, tile: Tile) -> Sequence[Form]:
         # An overflow counts as the largest deviation.
-        apart = np.minimum(np.abs(tile.rows.values - self._centre) / self._caps, 1.0)
-        apart -= 0.5
-        return [Plain(apart, math.sqrt(self.facts.n_features) / 2)]
+        apart = tile.rows.ints - tile.rows.steps * self._centre
+        np.abs(apart, out=apart)
+        apart *= 1 / (tile.rows.steps * self._caps)
+        np.minimum(apart, 1.0, out=apart)
+        deviations = on_grid(apart, math.sqrt(self.facts.n_features), out=apart)
+        return [Sum(deviations), Cells(np.zeros(tile.n_records, dtype=np.intp), 1)]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
-        return sums[0]
+        deviations, count = sums
+        return deviations - count / 2
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         """Return the mean absolute deviations in the units of the rows."""
@@ -415,6 +422,7 @@ class RadiusHistogram(Summed[FloatArray]):
         self._centre = checked_matrix("centre", centre, (facts.n_features,))
         self._scale = checked_matrix("scale", scale, (facts.n_features,))
         self._top = checked_matrix("top", top, (len(facts.widths),))
+        self._views = views_of(facts.widths)
 
     @staticmethod
     def extent(*, n_features: float, n_views: float) -> Extent:
@@ -431,8 +439,9 @@ class RadiusHistogram(Summed[FloatArray]):
         return (len(self.facts.widths), N_BINS)
 
     def terms(self, tile: Tile) -> Sequence[Form]:
-        rows = (tile.rows.values - self._centre) / self._scale
-        views = zip(views_of(self.facts.widths), self._top, strict=True)
+        rows = tile.rows.ints - tile.rows.steps * self._centre
+        rows *= 1 / (tile.rows.steps * self._scale)
+        views = zip(self._views, self._top, strict=True)
         return [Cells(bins_of(rows[:, columns], top), N_BINS) for columns, top in views]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
@@ -443,8 +452,13 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
     """Return the bin of each row, 0 for the shortest; what has no length counts as long.
 
     The bin of a row must depend on that row alone: otherwise a record that becomes invalid moves the bins of others.
+    Rows are on a grid of 2^26 steps per ``top``, where squared lengths up to the last bin are exact in any order.
     """
-    bins: IntArray = np.searchsorted(bin_ends(top)[:-1], lengths_of(rows), side="left")
+    with np.errstate(all="ignore"):
+        squares = squares_in_steps(rows, 2.0**_BIN_BITS / top)
+        ends = (bin_ends(top)[:-1] / top * 2.0**_BIN_BITS) ** 2
+    # NaN is larger than every end.
+    bins: IntArray = np.searchsorted(ends, squares, side="left")
     return bins
 
 
