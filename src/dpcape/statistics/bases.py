@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.fine_grid import ORTHONORMAL_STEPS, fine_rows, whole_columns
 from dpcape.core.grid import GridRows
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.cosines import Cosines, mask_of_runs
-from dpcape.statistics.exact_products import ORTHONORMAL_STEPS, fine_rows, whole_columns
 from dpcape.statistics.view_bases import KINDS, Columns, SideBySide
 
 

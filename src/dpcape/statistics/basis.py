@@ -6,14 +6,13 @@ would take 1.6 GB. Q is orthonormal up to rounding, which makes y and r what the
 it.
 
 Records are read through ``exact_coordinates`` and ``exact_expansion``, in which what a row becomes depends on that row
-alone, to the last bit (``exact_products.py``). ``coordinates`` and ``expanded`` are for what is released.
+alone, to the last bit (``core/fine_grid.py``). ``coordinates`` and ``expanded`` are for what is released.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -112,7 +111,8 @@ BasisPart: TypeAlias = "tuple[Basis, slice[int, int, None], slice[int, int, None
 
 def basis_parts(basis: Basis) -> Iterator[BasisPart]:
     """Yield each part of a basis, with the columns of a row and the coordinates that belong to it."""
-    ends = accumulate(part.n_features for part in basis.parts)
-    lasts = accumulate(part.n_columns for part in basis.parts)
-    for part, end, last in zip(basis.parts, ends, lasts, strict=True):
-        yield part, slice(end - part.n_features, end), slice(last - part.n_columns, last)
+    end = last = 0
+    for part in basis.parts:
+        start, first = end, last
+        end, last = start + part.n_features, first + part.n_columns
+        yield part, slice(start, end), slice(first, last)

@@ -20,13 +20,13 @@ from dpcape.core.contributions import PLAIN_BITS, Cross, Form, Outer, Plain, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
+from dpcape.core.fine_grid import FINE_BITS, fine_rows, shortened, whole_squares
 from dpcape.core.grid import GridRows, PublicColumns, into_balls, reach_on_grid
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import MeanT_co, PublicValue, known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.basis import Basis, BasisPart, basis_parts
-from dpcape.statistics.exact_products import FINE_BITS, fine_rows, shortened, whole_squares
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.fine_grid import FINE_BITS, ORTHONORMAL_STEPS, fine_rows, whole, whole_columns
 from dpcape.core.grid import ROW_BITS, GridRows, PublicColumns
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
-from dpcape.statistics.exact_products import FINE_BITS, ORTHONORMAL_STEPS, fine_rows, whole, whole_columns
 
 # A cosine adds nothing inside the mask if less than this share of its energy is orthogonal to the cosines before it.
 _LEAST_PIVOT = 1e-6

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.grid import PublicColumns, scaled_lengths, steps_per_unit
+from dpcape.core.grid import PublicColumns, lengths_of, steps_per_unit
 
 FINE_BITS = 26
 """Rows between two products, and public columns for them, are at most 2^26 steps long."""
@@ -60,21 +60,24 @@ class FineRows:
         found: FloatArray = self.ints @ columns.ints
         with np.errstate(all="ignore"):
             found /= self.steps
-            found *= columns.unit
+            for unit in columns.units:
+                found *= unit
         return found
 
 
 def fine_rows(values: FloatArray) -> FineRows:
     """Return rows as whole numbers, so many steps per unit that each row is nearly 2^26 long; zero if not finite."""
     with np.errstate(all="ignore"):
-        scaled, lengths, exponents = scaled_lengths(values)
-        usable = np.isfinite(lengths) & (lengths > 0)
-        # Lengths are from above, so that the product with them rounds to no more than the steps.
-        growth = np.where(usable, steps_per_unit(FINE_BITS, values.shape[1]) * (1 - 2.0**-40) / lengths, 0.0)
-        ints = np.where(usable[:, np.newaxis], scaled, 0.0)
-        ints *= growth[:, np.newaxis]
-        steps = np.where(usable, np.ldexp(growth, -exponents), 1.0)
-    return FineRows(np.rint(ints, out=ints), steps[:, np.newaxis])
+        lengths = lengths_of(values)
+        # Lengths are from above: rounded, no row has more steps than it may.
+        steps = steps_per_unit(FINE_BITS, values.shape[1]) * (1 - 2.0**-40) / lengths
+        usable = np.isfinite(lengths) & np.isfinite(steps)
+        steps = np.where(usable, steps, 1.0)[:, np.newaxis]
+        ints = values * steps
+        np.rint(ints, out=ints)
+    if not usable.all():
+        ints[~usable] = 0.0
+    return FineRows(ints, steps)
 
 
 def shortened(values: FloatArray, squares: FloatArray, steps: float) -> tuple[FloatArray, FloatArray]:
@@ -97,11 +100,11 @@ def shortened(values: FloatArray, squares: FloatArray, steps: float) -> tuple[Fl
         found = whole_squares(ints)
         longer = np.flatnonzero(~(found <= squares))
         if longer.size:
-            scaled, lengths, _ = scaled_lengths(values[longer])
+            lengths = lengths_of(values[longer])
             usable = np.isfinite(lengths) & (lengths > 0)
-            growth = np.where(usable, np.sqrt(squares[longer]) * (1 - 2.0**-40) / lengths, 0.0)
-            moved = np.where(usable[:, np.newaxis], scaled, 0.0)
-            moved *= growth[:, np.newaxis]
+            factors = np.where(usable, np.sqrt(squares[longer]) * (1 - 2.0**-40) / lengths, 0.0)
+            moved = np.where(usable[:, np.newaxis], values[longer], 0.0)
+            moved *= factors[:, np.newaxis]
             ints[longer] = np.trunc(moved, out=moved)
             found[longer] = whole_squares(moved)
     return ints, found
