@@ -116,9 +116,11 @@ class PublicColumns:
     ----------
     matrix : (D, K) or (D,) array
         Finite numbers.
+    bits : int
+        Columns are at most 2^bits steps long.
     """
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: FloatArray, bits: int = PUBLIC_BITS) -> None:
         columns = np.array(matrix, dtype=np.float64)
         if columns.ndim == 1:
             columns = columns[:, np.newaxis]
@@ -128,7 +130,7 @@ class PublicColumns:
         # From above, and so coarse that all libraries agree on them.
         lengths = np.sqrt(np.einsum("ij,ij->j", self._scaled, self._scaled)) * (1 + len(columns) * 2.0**-50)
         lengths = (np.floor(lengths * 2.0**20) + 1) * 2.0**-20
-        steps = steps_per_unit(PUBLIC_BITS, len(columns)) / lengths
+        steps = steps_per_unit(bits, len(columns)) / lengths
         self.ints = np.rint(self._scaled * steps)
         # In two factors where one would overflow or vanish.
         half = exponents // 2 if np.abs(exponents).max(initial=0) > _ORDINARY else exponents

@@ -105,13 +105,6 @@ class CodedBlocks(Protocol):
         """
 
 
-class SubjectSeries(Protocol):
-    """Time series of several people, read one person at a time."""
-
-    def each_subject(self) -> Iterator[FloatArray]:
-        """Return the series of each subject, (time points, n_features), every time point clipped."""
-
-
 class HeldRecords(TiledRecords, Protocol):
     """What a site holds, as the trusted part sees it."""
 

@@ -10,6 +10,7 @@ make a site fail where, for example, the last record by itself is invalid, and s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import into_balls
-from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
+from dpcape.core.tiles import Series, Tile, tile_of_rows, tile_of_series, tile_rows
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
@@ -318,6 +319,7 @@ class Subjects(Records):
         self._series = tuple(series)
         self.longest_series = max((features.n_rows for features in series), default=0)
         """Largest number of time points of a subject here; it stays at the site."""
+        self._people = tuple(Series(functools.partial(_whole, features), facts.n_features) for features in series)
         self._ends = np.cumsum([features.n_rows for features in series])
 
     def each_subject(self) -> Iterator[FloatArray]:
@@ -367,9 +369,13 @@ class Subjects(Records):
             raise InvalidParameter("unit", "be 'record' to go through single time points", "'subject'", remedy)
 
     def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
-        """Return an iterator over tiles of all subjects' time points, for unit "record"."""
-        self._require_time_points()
-        return super().tiles()
+        """Return an iterator over tiles: of all subjects' time points, or of one subject each for unit "subject"."""
+        return super().tiles() if self.unit == "record" else self._tiles_of_people()
+
+    def _tiles_of_people(self) -> Iterator[tuple[Tile, Mask | None]]:
+        for series in self._people:
+            yield tile_of_series(series), None if series.is_valid else np.ones(1, dtype=np.bool_)
+            series.forget()
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         valid = np.ones(stop - start, dtype=np.bool_)
@@ -393,6 +399,15 @@ class Subjects(Records):
             end = min(stop, int(self._ends[subject]))
             yield self._series[subject], position - first, end - first, slice(position - start, end - start)
             position = end
+
+
+def _whole(features: Features) -> FloatArray | None:
+    """Return all time points of a subject, in an array of their own; None if one of them cannot be read."""
+    # Its memory begins at a multiple of 64 bytes, as every other subject's does.
+    memory = np.empty(features.n_rows * features.n_features + 8)
+    start = -(memory.ctypes.data // 8) % 8
+    series = memory[start : start + features.n_rows * features.n_features].reshape(features.n_rows, -1)
+    return series if features.n_rows and features.fill(0, features.n_rows, series).all() else None
 
 
 def checked_size(size: int) -> int:

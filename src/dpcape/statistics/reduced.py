@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import block_rows
-from dpcape.core.record_blocks import RowBlocks, SubjectSeries
+from dpcape.core.record_blocks import RowBlocks
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.unit_ball import clip_to_ball
 
@@ -100,15 +100,6 @@ def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
     return _kept(records, projection, compute)[0]
 
 
-def kept_subjects(records: SubjectSeries, projection: FloatArray) -> list[FloatArray]:
-    """Return each subject's series times ``projection``, centred in time, cached for the next round."""
-
-    def compute() -> list[FloatArray]:
-        return [centred(series @ projection) for series in records.each_subject()]
-
-    return _kept(records, projection, compute)
-
-
 def centred(series: FloatArray) -> FloatArray:
     """Return a series minus its mean over time and divided by its largest entry, so that powers cannot overflow."""
     moved = series - series.mean(axis=0)
@@ -119,8 +110,13 @@ def centred(series: FloatArray) -> FloatArray:
     return result
 
 
+def key_of(projection: FloatArray) -> bytes:
+    """Return what stands for a projection where its products are kept."""
+    return hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
+
+
 def _kept(records: object, projection: FloatArray, compute: Callable[[], list[FloatArray]]) -> list[FloatArray]:
-    key = hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
+    key = key_of(projection)
     known = _KEPT.get(records)
     if known is None or known[0] != key:
         known = (key, compute())

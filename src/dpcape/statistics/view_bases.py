@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.grid import GridRows
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, basis_parts
 
 
@@ -48,6 +49,14 @@ class Columns(Basis):
         return np.array(rows)
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
+        """Return a copy of the coordinates."""
+        return np.array(coordinates)
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return the rows."""
+        return rows.values
+
+    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
         """Return a copy of the coordinates."""
         return np.array(coordinates)
 
@@ -113,6 +122,20 @@ class SideBySide(Basis):
         result = np.empty((len(coordinates), self.n_features))
         for part, columns, own in basis_parts(self):
             result[:, columns] = part.expanded(np.ascontiguousarray(coordinates[:, own]))
+        return result
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return the coordinates of each row of a record, one view after the other."""
+        result = np.empty((len(rows), self.n_columns))
+        for part, columns, own in basis_parts(self):
+            result[:, own] = part.exact_coordinates(GridRows(rows.ints[:, columns], rows.steps))
+        return result
+
+    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
+        """Return the rows of the coordinates of each record, one view after the other."""
+        result = np.empty((len(coordinates), self.n_features))
+        for part, columns, own in basis_parts(self):
+            result[:, columns] = part.exact_expansion(coordinates[:, own])
         return result
 
 
