@@ -114,7 +114,10 @@ class Outer:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        result: FloatArray = dsyrk(1.0, self.of.ints.T, beta=1.0, c=sums, overwrite_c=1, lower=1)
+        # Rows stored one after another are columns of the transpose, so nothing is copied.
+        by_rows = self.of.ints.flags.c_contiguous
+        ints = self.of.ints.T if by_rows else self.of.ints
+        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=sums, trans=not by_rows, overwrite_c=1, lower=1)
         return result
 
 

@@ -13,7 +13,7 @@ from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import CONVERSIONS, UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import ROW_BITS, PublicColumns, on_grid, reach_on_grid, steps_per_unit
+from dpcape.core.grid import PublicColumns, clipped, on_grid, reach_on_grid, steps_for
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
@@ -124,9 +124,8 @@ class MixtureStep(Summed[StepMeans]):
         changes = shares - self._weights
         factors = self._factors(shares, changes, distances)[:, np.newaxis]
         changes *= self._count_weight * factors
-        shares *= self._steps * factors
-        np.trunc(shares, out=shares)
-        taken = on_grid(shares, self._steps)
+        shares *= steps_for(len(self._means), (1.0,)) * factors
+        taken = clipped(np.trunc(shares, out=shares), self._weights.shape, (1.0,))[0]
         return [Sum(on_grid(changes, self._clip)), Sum(taken), Cross(taken, tile.rows)]
 
     def _factors(self, shares: FloatArray, changes: FloatArray, distances: FloatArray) -> FloatArray:
@@ -142,13 +141,7 @@ class MixtureStep(Summed[StepMeans]):
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
         changes, masses, products = sums
-        moves = (products - masses[:, np.newaxis] * self._means) / self._steps
-        return np.concatenate([changes, moves.ravel()])
-
-    @property
-    def _steps(self) -> float:
-        """Steps of a responsibility of 1."""
-        return steps_per_unit(ROW_BITS, len(self._means))
+        return np.concatenate([changes, (products - masses[:, np.newaxis] * self._means).ravel()])
 
     def unpack(self, packed: FloatArray) -> StepMeans:
         """Return changes of the weights, and sums of the recentred rows per record."""
