@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.errors import InvalidParameter
 
 ROW_BITS = 20
 """Rows are at most 2^20 steps long: products of two entries, added over 2^13 records, stay within 2^53."""
@@ -26,8 +27,12 @@ LONGEST_SQUARE = 2.0 ** (2 * ROW_BITS)
 """Largest squared length of a row on the grid."""
 
 _EXACT_BITS = 53
+# Lengths whose squares, and those of their steps, neither overflow nor vanish.
+_SMALLEST_REACH, _LARGEST_REACH = 1e-140, 1e140
+# Exponents of public numbers with which nothing overflows or vanishes.
+_ORDINARY = 500
 # Factor for rows whose steps overflow.
-_FAR_SMALLER = 2.0**-64
+_FAR_SMALLER = 2.0**-200
 # Share of rows above which all rows are multiplied, and not only those that are too long.
 _RARE = 1 / 8
 
@@ -81,7 +86,10 @@ class GridRows:
         """
         found: FloatArray = self.ints @ columns.ints
         with np.errstate(all="ignore"):
-            found *= columns.unit * (steps / self.steps)
+            first, *further = columns.units
+            found *= first * (steps / self.steps)
+            for unit in further:
+                found *= unit
         return found
 
     def nearest(self, columns: PublicColumns) -> IntArray:
@@ -89,7 +97,10 @@ class GridRows:
         distances: FloatArray = columns.ints.T @ self.ints.T
         nearest, least = np.zeros(len(self), dtype=np.intp), np.full(len(self), np.inf)
         with np.errstate(all="ignore"):
-            distances *= (-2 / self.steps * columns.unit)[:, np.newaxis]
+            first, *further = columns.units
+            distances *= (-2 / self.steps * first)[:, np.newaxis]
+            for unit in further:
+                distances *= unit[:, np.newaxis]
             distances += columns.squares[:, np.newaxis]
             for at, distance in enumerate(distances):
                 closer = distance < least
@@ -128,8 +139,13 @@ class PublicColumns:
         lengths = (np.floor(lengths * 2.0**20) + 1) * 2.0**-20
         steps = steps_per_unit(PUBLIC_BITS, len(columns)) / lengths
         self.ints = np.rint(self._scaled * steps)
-        self.unit = np.ldexp(1 / steps, exponents)
-        """Length of one step of each column."""
+        # In two factors where one would overflow or vanish.
+        half = exponents // 2 if np.abs(exponents).max(initial=0) > _ORDINARY else exponents
+        self.units = [
+            np.ldexp(1 / steps, half),
+            *([np.ldexp(1.0, exponents - half)] if (half != exponents).any() else []),
+        ]
+        """Factors whose product is the length of one step of each column."""
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -144,6 +160,9 @@ def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> 
 
     The length is that of the integers, which is exact where it matters: up to 2^53, and monotone beyond.
     """
+    if not _SMALLEST_REACH <= reach <= _LARGEST_REACH:
+        must = f"be from {_SMALLEST_REACH:g} to {_LARGEST_REACH:g}"
+        raise InvalidParameter("The largest length of a row", must, f"{reach:g}", "Change the units of the columns.")
     steps = steps_per_unit(ROW_BITS, values.shape[1]) / reach
     with np.errstate(all="ignore"):
         ints = np.multiply(values, steps, out=out)
@@ -186,6 +205,7 @@ def into_balls(
                 smaller, more, _ = clipped(values[huge] * _FAR_SMALLER * steps, widths, bounds)
                 rows.ints[huge], factors[huge] = smaller.ints, more * _FAR_SMALLER
                 lost &= ~huge
+            lost = lost if lost.any() else None
     return rows, factors, lost
 
 

@@ -83,7 +83,8 @@ class MixtureStep(Summed[StepMeans]):
             facts, means=means, weights=weights, noise_variance=noise_variance, clip=clip, count_weight=count_weight
         )
         columns = PublicColumns(_checked_means(means, facts).T)
-        self._columns, self._means = columns, (columns.ints * columns.unit).T
+        # As they are on their own grid.
+        self._columns, self._means = columns, (columns.ints * np.multiply.reduce(columns.units)).T
         self._weights = _checked_weights(weights, len(self._means))
         self._variance = checked_positive("noise_variance", noise_variance)
         self._clip = checked_positive("clip", clip)
