@@ -40,7 +40,8 @@ def test_without_noise_it_is_lloyd() -> None:
     for _ in range(3):
         chosen = np.argmin(((X[:, None] - centres) ** 2).sum(axis=2), axis=1)
         centres = np.array([X[chosen == k].mean(axis=0) for k in range(3)])
-    np.testing.assert_allclose(model.cluster_centers_, centres, atol=1e-9)
+    # Rows are on a grid of 2^20 steps per bound.
+    np.testing.assert_allclose(model.cluster_centers_, centres, atol=2.0**-20)
     np.testing.assert_allclose(model.shares_.sum(), 1.0)
 
 
@@ -100,7 +101,7 @@ def test_cape_is_closer_than_conventional() -> None:
 
 def test_sizes_ride_along_within_the_diameter_of_the_sums() -> None:
     facts = rows(np.zeros((1, 3)), bound=2.0).facts()
-    assert cluster_sums(facts, centres=np.eye(3)).diameter == pytest.approx(4.0)
+    assert cluster_sums(facts, centres=np.eye(3)).diameter == pytest.approx(4.0, rel=1e-5)
 
 
 def test_rounds_are_declared_and_the_model_travels(tmp_path: Any) -> None:

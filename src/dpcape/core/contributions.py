@@ -30,6 +30,8 @@ PLAIN_BITS = 40
 # Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
 _CARRIED = 1 << 22
 _HALF = 32
+# Up to this many cells, products with ones and zeros are faster than going from record to record.
+_FEW_CELLS = 16
 
 
 class Form(Protocol):
@@ -112,7 +114,10 @@ class Outer:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        result: FloatArray = dsyrk(1.0, self.of.ints.T, beta=1.0, c=sums, overwrite_c=1, lower=1)
+        # Rows stored one after another are columns of the transpose, so nothing is copied.
+        by_rows = self.of.ints.flags.c_contiguous
+        ints = self.of.ints.T if by_rows else self.of.ints
+        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=sums, trans=not by_rows, overwrite_c=1, lower=1)
         return result
 
 
@@ -202,6 +207,10 @@ class Grouped:
 
     def added(self, sums: FloatArray) -> FloatArray:
         n_rows = len(self.of)
+        if self.by.n_cells <= _FEW_CELLS:
+            members = np.equal(self.by.cells, np.arange(self.by.n_cells)[:, np.newaxis]).astype(np.float64)
+            sums += members @ self.of.ints
+            return sums
         places = (np.ones(n_rows), self.by.cells, np.arange(n_rows + 1))
         by_cell: FloatArray = np.asarray(csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ self.of.ints)
         sums += by_cell[:-1]

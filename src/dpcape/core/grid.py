@@ -78,24 +78,35 @@ class GridRows:
         """The rows in their own units."""
         return self.ints / self.steps
 
-    def products(self, columns: PublicColumns) -> FloatArray:
-        """Return the products with public columns, (N, K), computed from exact sums.
+    def products(self, columns: PublicColumns, steps: float = 1.0) -> FloatArray:
+        """Return the products with public columns, (N, K), computed from exact sums, in steps of which one unit has some.
 
         Entry by entry the absolute values add up to at most 2^20 2^32 (Cauchy and Schwarz), so every partial sum, in
         any order, is an integer below 2^53.
         """
         found: FloatArray = self.ints @ columns.ints
         with np.errstate(all="ignore"):
-            found /= self.steps
-            for unit in columns.units:
+            first, *further = columns.units
+            found *= first * (steps / self.steps)
+            for unit in further:
                 found *= unit
         return found
 
     def nearest(self, columns: PublicColumns) -> IntArray:
         """Return which public column each row is nearest to, the first of those at equal distance."""
+        distances: FloatArray = columns.ints.T @ self.ints.T
+        nearest: IntArray = np.zeros(len(self), dtype=np.intp)
+        least = np.full(len(self), np.inf)
         with np.errstate(all="ignore"):
-            distances = columns.squares - 2 * self.products(columns)
-        nearest: IntArray = np.argmin(np.where(np.isnan(distances), np.inf, distances), axis=1)
+            first, *further = columns.units
+            distances *= (-2 / self.steps * first)[:, np.newaxis]
+            for unit in further:
+                distances *= unit[:, np.newaxis]
+            distances += columns.squares[:, np.newaxis]
+            for at, distance in enumerate(distances):
+                closer = distance < least
+                np.copyto(least, distance, where=closer)
+                np.copyto(nearest, at, where=closer)
         return nearest
 
     def squared_lengths(self) -> FloatArray:

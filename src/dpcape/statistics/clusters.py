@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Cells, Form, Grouped
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import GridRows, PublicColumns, clipped, reach_on_grid, steps_for
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.reduced import checked_matrix, rows_into_ball
-from dpcape.statistics.row_products import row_products
-from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.reduced import checked_matrix, public_products, reduced_rows
+from dpcape.statistics.scaling import ScaledSum
 from dpcape.statistics.third_moments import checked_positive
 
 _LARGEST_CENTRE = 1e102
@@ -30,8 +33,41 @@ class ClusterMeans(NamedTuple):
     sums: FloatArray
 
 
+class _OfClusters(Summed[ClusterMeans]):
+    """Base class of shares and sums of rows by the nearest centre, where rows are in a ball of a public length.
+
+    The proofs use of a row only how long it is: the length is that on the grid.
+    """
+
+    kinds = frozenset({"rows", "labelled", "views", "subjects"})
+    units = frozenset({"record"})
+
+    def __init__(self, facts: PublicFacts, centres: FloatArray, length: float, **public: FloatArray | float) -> None:
+        super().__init__(facts, centres=centres, **public)
+        self._centres, self._columns = centres, PublicColumns(centres.T)
+        self._reach = reach_on_grid(length, centres.shape[1])
+
+    @abstractmethod
+    def _rows(self, tile: Tile) -> GridRows:
+        """Return the rows whose nearest centre is found."""
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows = self._rows(tile)
+        cells = Cells(rows.nearest(self._columns), len(self._centres))
+        return [cells, Grouped(cells, rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        counts, rows = sums
+        return np.concatenate([self._reach * counts, rows.ravel()])
+
+    def unpack(self, packed: FloatArray) -> ClusterMeans:
+        """Return shares, and sums per record."""
+        counts, sums = np.split(packed, [len(self._centres)])
+        return ClusterMeans(counts / self._reach, sums.reshape(self._centres.shape))
+
+
 @known
-class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
+class ClusterSums(_OfClusters):
     """Shares and sums of the records nearest to each centre.
 
     A record of cluster k contributes (B e_k, x in place k). Two records of one cluster are |x - x'| <= 2 B
@@ -48,47 +84,37 @@ class ClusterSums(Statistic[RowBlocks, ClusterMeans]):
     """
 
     name = "cluster_sums"
-    kinds = frozenset({"rows", "labelled", "views", "subjects"})
-    units = frozenset({"record"})
 
     def __init__(self, facts: PublicFacts, centres: FloatArray) -> None:
-        super().__init__(facts, centres=centres)
-        self._centres = _checked_centres(centres, facts.n_features)
+        super().__init__(facts, _checked_centres(centres, facts.n_features), row_bound(facts))
 
     @staticmethod
     def extent(*, n_features: float, bound: float, n_clusters: float) -> Extent:
         """Return the extent for ``n_clusters`` centres and rows of length at most ``bound``."""
-        radius = math.sqrt(2.0) * bound
-        return Extent(n_clusters * n_features + n_clusters, 2 * bound, radius, rounding_in_blocks(n_features, radius))
+        reach = reach_on_grid(bound, n_features)
+        return exact_sums(n_clusters * n_features + n_clusters, 2 * reach, math.sqrt(2.0) * reach)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         n_clusters, n_features = self._centres.shape
         return {"n_features": n_features, "bound": row_bound(self.facts), "n_clusters": n_clusters}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        return _total(records.feature_blocks(BLOCK_ROWS), self._centres, row_bound(self.facts))
-
-    def unpack(self, packed: FloatArray) -> ClusterMeans:
-        """Return shares and sums per record."""
-        counts, sums = np.split(packed, [len(self._centres)])
-        return ClusterMeans(counts / row_bound(self.facts), sums.reshape(self._centres.shape))
+    def _rows(self, tile: Tile) -> GridRows:
+        return tile.rows
 
 
-class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
+class _OfShortenedRows(_OfClusters):
     """Base class of cluster sums of rows that are mapped by public arrays and then shortened to a public length."""
 
-    kinds = frozenset({"rows", "labelled", "views", "subjects"})
-    units = frozenset({"record"})
-    _centres: FloatArray
-    _clip: float
+    def __init__(self, facts: PublicFacts, centres: FloatArray, clip: float, **public: FloatArray) -> None:
+        self._clip = checked_positive("clip", clip)
+        super().__init__(facts, centres, self._clip, clip=clip, **public)
 
     @staticmethod
     def extent(*, n_features: float, n_columns: float, n_clusters: float, clip: float) -> Extent:
         """Return the extent for rows of ``n_columns`` coordinates and of length at most ``clip``."""
-        radius = math.sqrt(2.0) * clip
-        size = n_clusters * n_columns + n_clusters
-        return Extent(size, 2 * clip, radius, rounding_in_blocks(n_features + n_columns, radius))
+        reach = reach_on_grid(clip, n_columns)
+        return exact_sums(n_clusters * n_columns + n_clusters, 2 * reach, math.sqrt(2.0) * reach)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -99,26 +125,6 @@ class _OfShortenedRows(Statistic[RowBlocks, ClusterMeans]):
             "n_clusters": n_clusters,
             "clip": self._clip,
         }
-
-    def _mapped(self, block: FloatArray) -> FloatArray:
-        """Return the coordinates of rows, not yet shortened, as a new array."""
-        raise NotImplementedError
-
-    def _shortened(self, records: RowBlocks) -> Iterator[FloatArray]:
-        for block in records.feature_blocks(BLOCK_ROWS):
-            # For any public arrays: rows that overflow are not finite and become zero.
-            with np.errstate(over="ignore", invalid="ignore"):
-                mapped = self._mapped(block)
-            rows_into_ball(mapped, self._clip)
-            yield mapped
-
-    def total(self, records: RowBlocks) -> FloatArray:
-        return _total(self._shortened(records), self._centres, self._clip)
-
-    def unpack(self, packed: FloatArray) -> ClusterMeans:
-        """Return shares, and sums per record relative to ``centre``."""
-        counts, sums = np.split(packed, [len(self._centres)])
-        return ClusterMeans(counts / self._clip, sums.reshape(self._centres.shape))
 
 
 @known
@@ -143,14 +149,15 @@ class RecentredClusterSums(_OfShortenedRows):
     name = "recentred_cluster_sums"
 
     def __init__(self, facts: PublicFacts, centre: FloatArray, centres: FloatArray, clip: float) -> None:
-        super().__init__(facts, centre=centre, centres=centres, clip=clip)
         self._centre = checked_matrix("centre", centre, (facts.n_features,))
-        self._centres = _checked_centres(centres, facts.n_features)
-        self._clip = checked_positive("clip", clip)
+        super().__init__(facts, _checked_centres(centres, facts.n_features), clip, centre=centre)
 
-    def _mapped(self, block: FloatArray) -> FloatArray:
-        moved: FloatArray = block - self._centre
-        return moved
+    def _rows(self, tile: Tile) -> GridRows:
+        steps = steps_for(len(self._centre), (self._clip,))
+        moved = tile.rows.ints * (steps / tile.rows.steps)
+        moved -= steps * self._centre
+        # For any public arrays: rows that overflow are not finite and become zero.
+        return clipped(moved, moved.shape[1:], (self._clip,))[0]
 
 
 @known
@@ -180,15 +187,14 @@ class ReducedClusterSums(_OfShortenedRows):
     def __init__(
         self, facts: PublicFacts, centre: FloatArray, projection: FloatArray, centres: FloatArray, clip: float
     ) -> None:
-        super().__init__(facts, centre=centre, projection=projection, centres=centres, clip=clip)
-        self._centre = checked_matrix("centre", centre, (facts.n_features,))
-        self._projection = checked_matrix("projection", projection, (facts.n_features, None))
-        self._centres = _checked_centres(centres, self._projection.shape[1])
-        self._clip = checked_positive("clip", clip)
+        moved = checked_matrix("centre", centre, (facts.n_features,))
+        matrix = checked_matrix("projection", projection, (facts.n_features, None))
+        self._projection, self._origin = PublicColumns(matrix), public_products(moved, matrix)
+        checked = _checked_centres(centres, matrix.shape[1])
+        super().__init__(facts, checked, clip, centre=centre, projection=projection)
 
-    def _mapped(self, block: FloatArray) -> FloatArray:
-        mapped: FloatArray = row_products(block - self._centre, self._projection)
-        return mapped
+    def _rows(self, tile: Tile) -> GridRows:
+        return reduced_rows(tile.rows, self._projection, self._clip, origin=self._origin)
 
 
 def _checked_centres(centres: FloatArray, n_columns: int) -> FloatArray:
@@ -208,21 +214,10 @@ def _checked_centres(centres: FloatArray, n_columns: int) -> FloatArray:
     return checked
 
 
-def _total(blocks: Iterable[FloatArray], centres: FloatArray, weight: float) -> FloatArray:
-    """Return the sizes of clusters times ``weight``, and the sums of their rows."""
-    counts, sums = np.zeros(len(centres)), np.zeros_like(centres)
-    for block in blocks:
-        chosen = nearest(block, centres)
-        members = (chosen[:, np.newaxis] == np.arange(len(counts))).astype(np.float64)
-        counts += members.sum(axis=0)
-        sums += members.T @ block
-    return np.concatenate([weight * counts, sums.ravel()])
-
-
 def nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
-    """Return the position of the nearest centre of each row."""
+    """Return the position of the nearest centre of each row of the caller's own."""
     # |x - c|^2 without |x|^2, which is the same for all centres.
-    distances = np.vecdot(centres, centres) - 2 * row_products(rows, centres.T)
+    distances = np.vecdot(centres, centres) - 2 * rows @ centres.T
     chosen: IntArray = np.argmin(distances, axis=1)
     return chosen
 
@@ -247,7 +242,7 @@ def reduced_cluster_sums(
 
 
 @known
-class ScaledClusterSums(Scaled[ClusterMeans]):
+class ScaledClusterSums(ScaledSum[ClusterMeans]):
     """Shares and sums of the standardised rows nearest to each centre."""
 
     inner = ClusterSums

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, rounding_in_blocks
+from dpcape.core.extent import CONVERSIONS, UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import PublicColumns, clipped, on_grid, reach_on_grid, steps_for
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.row_products import row_products
 from dpcape.statistics.third_moments import checked_positive
 
 _LEAST_WEIGHT = 1e-12
@@ -30,7 +33,7 @@ class StepMeans(NamedTuple):
 
 
 @known
-class MixtureStep(Statistic[RowBlocks, StepMeans]):
+class MixtureStep(Summed[StepMeans]):
     """Mean of (b (r - w), r_k (x - m_k) stacked over k), clipped to a public length, r the responsibilities.
 
     For components of means m_k, weights w_k and variance v in each column, r_k is proportional to w_k exp(-|x -
@@ -39,10 +42,13 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
     they are at most 2 c apart. Because r is part of the clipped vector, changes of the weights are
     released without a diameter of their own.
 
-    The length is computed from |x|^2 - 2 x'm_k + |m_k|^2. With |x|, |m_k| <= B that is off by at most 4 B^2 times the
-    number of roundings; this much is added before the root is taken, so that cancellation cannot make a
-    contribution longer than c. The sums of r_k x and of r_k are accumulated separately and combined at the end, so each
-    counts in the rounding with its own length, at most B + b.
+    *On the grid.* Rows x and means m_k are integers, each of its own steps. The length is computed from |x|^2 - 2 x'm_k
+    + |m_k|^2, three exact sums, which are off by at most 1024 u B^2 when they are rounded and added, for |x|, |m_k| <=
+    B. This much is added before the root is taken, so that cancellation cannot make a contribution longer than c. With
+    f the factor of clipping, f r_k is cut, not rounded, to whole steps: no move is longer than before. What the weights
+    contribute, f b (r - w), is rounded to the grid of length c, which is the only error.
+
+    The sums of f r_k x and of f r_k are combined at the end, so each counts in the rounding with its own length, B.
 
     Parameters
     ----------
@@ -76,17 +82,28 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
         super().__init__(
             facts, means=means, weights=weights, noise_variance=noise_variance, clip=clip, count_weight=count_weight
         )
-        self._means = _checked_means(means, facts)
+        columns = PublicColumns(_checked_means(means, facts).T)
+        # As they are on their own grid.
+        self._columns, self._means = columns, (columns.ints * np.multiply.reduce(columns.units)).T
         self._weights = _checked_weights(weights, len(self._means))
         self._variance = checked_positive("noise_variance", noise_variance)
         self._clip = checked_positive("clip", clip)
         self._count_weight = checked_positive("count_weight", count_weight)
+        self._squares = np.array([math.fsum(entry * entry for entry in mean) for mean in self._means.tolist()])
+        self._off = 1024 * UNIT_ROUNDOFF * reach_on_grid(row_bound(facts), facts.n_features) ** 2
 
     @staticmethod
     def extent(*, n_features: float, bound: float, n_components: float, clip: float, count_weight: float) -> Extent:
         """Return the extent for ``n_components`` components and contributions of length at most ``clip``."""
-        summed = rounding_in_blocks(n_features + n_components, 2 * (bound + count_weight))
-        return Extent(n_components * n_features + n_components, 2 * clip, clip, summed)
+        # Twice the bound, and what the rows on the grid and the slack of means exceed it by.
+        combined = 1 + 2.01 * bound / clip
+        return exact_sums(
+            n_components * n_features + n_components,
+            2 * clip,
+            clip,
+            error=row_error(n_components, clip),
+            roundings=CONVERSIONS * combined,
+        )
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -99,32 +116,33 @@ class MixtureStep(Statistic[RowBlocks, StepMeans]):
             "count_weight": self._count_weight,
         }
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        sums, masses, all_of_it = np.zeros_like(self._means), np.zeros(len(self._means)), 0.0
-        squares = np.vecdot(self._means, self._means)
-        for block in records.feature_blocks(BLOCK_ROWS):
-            distances = squares - 2 * row_products(block, self._means.T)
-            shares = responsibilities(distances, self._weights, self._variance)
-            distances += np.vecdot(block, block)[:, np.newaxis]
-            factors = self._factors(shares, distances)
-            shares *= factors[:, np.newaxis]
-            sums += shares.T @ block
-            masses += shares.sum(axis=0)
-            all_of_it += float(factors.sum())
-        sums -= masses[:, np.newaxis] * self._means
-        return np.concatenate([self._count_weight * (masses - all_of_it * self._weights), sums.ravel()])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        distances = tile.rows.products(self._columns)
+        distances *= -2
+        distances += self._squares
+        shares = responsibilities(distances, self._weights, self._variance)
+        distances += tile.rows.squared_lengths()[:, np.newaxis]
+        changes = shares - self._weights
+        factors = self._factors(shares, changes, distances)[:, np.newaxis]
+        changes *= self._count_weight * factors
+        shares *= steps_for(len(self._means), (1.0,)) * factors
+        taken = clipped(np.trunc(shares, out=shares), self._weights.shape, (1.0,))[0]
+        return [Sum(on_grid(changes, self._clip)), Sum(taken), Cross(taken, tile.rows)]
 
-    def _factors(self, shares: FloatArray, distances: FloatArray) -> FloatArray:
+    def _factors(self, shares: FloatArray, changes: FloatArray, distances: FloatArray) -> FloatArray:
         """Return the factors that bring contributions to length at most ``clip``, allowing for rounding."""
-        n_components, n_features = self._means.shape
-        n_roundings = n_features + n_components + 64
-        off = 16 * n_roundings * UNIT_ROUNDOFF * row_bound(self.facts) ** 2
-        squared = np.vecdot(np.square(shares), np.maximum(distances, 0.0) + off)
-        moved = shares - self._weights
-        squared += self._count_weight**2 * np.vecdot(moved, moved)
-        target = self._clip * (1 - 8 * n_roundings * UNIT_ROUNDOFF)
-        factors: FloatArray = target / np.maximum(np.sqrt(squared), target)
+        np.maximum(distances, 0.0, out=distances)
+        distances += self._off
+        distances *= shares
+        distances *= shares
+        distances += np.square(self._count_weight * changes)
+        target = self._clip * (1 - 8 * (len(self._means) + 64) * UNIT_ROUNDOFF)
+        factors: FloatArray = target / np.maximum(np.sqrt(over_columns(distances)), target)
         return factors
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        changes, masses, products = sums
+        return np.concatenate([changes, (products - masses[:, np.newaxis] * self._means).ravel()])
 
     def unpack(self, packed: FloatArray) -> StepMeans:
         """Return changes of the weights, and sums of the recentred rows per record."""
@@ -138,8 +156,16 @@ def responsibilities(distances: FloatArray, weights: FloatArray, variance: float
     exponents = np.log(weights) - distances / (2 * variance)
     exponents -= exponents.max(axis=1, keepdims=True)
     shares: FloatArray = np.exp(exponents)
-    shares /= shares.sum(axis=1, keepdims=True)
+    shares /= over_columns(shares)[:, np.newaxis]
     return shares
+
+
+def over_columns(values: FloatArray) -> FloatArray:
+    """Return the sum of each row, always added in the same order."""
+    total = values[:, 0].copy()
+    for at in range(1, values.shape[1]):
+        total += values[:, at]
+    return total
 
 
 def _checked_means(means: FloatArray, facts: PublicFacts) -> FloatArray:

@@ -7,6 +7,8 @@ contribution is clipped to its ball after the last multiplication, so a wrong ma
 from __future__ import annotations
 
 import hashlib
+import math
+import operator
 from collections.abc import Callable, Iterator
 from weakref import WeakKeyDictionary
 
@@ -16,6 +18,7 @@ from numpy.typing import ArrayLike
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import block_rows
+from dpcape.core.grid import GridRows, PublicColumns, clipped, steps_for
 from dpcape.core.record_blocks import RowBlocks
 from dpcape.statistics.row_products import row_products
 from dpcape.statistics.unit_ball import clip_to_ball
@@ -50,6 +53,31 @@ def checked_positive(name: str, value: float) -> float:
     if not number or not 0 < value < np.inf:
         raise InvalidParameter(name, "be a positive finite number", repr(value), "Write for example 1.0.")
     return float(value)
+
+
+def public_products(vector: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return the products of a public vector with the columns of a public matrix, the same on every machine."""
+    # Powers of two first, so that no sum overflows before the last step.
+    _, exponent = np.frexp(np.abs(vector).max())
+    _, exponents = np.frexp(np.abs(matrix).max(axis=0))
+    entries, columns = np.ldexp(vector, -exponent).tolist(), np.ldexp(matrix, -exponents).T.tolist()
+    sums = np.array([math.fsum(map(operator.mul, entries, column)) for column in columns])
+    with np.errstate(all="ignore"):
+        return np.ldexp(sums, exponent + exponents)
+
+
+def reduced_rows(
+    rows: GridRows, projection: PublicColumns, clip: float, *, origin: FloatArray | float = 0.0
+) -> GridRows:
+    """Return rows times a public matrix, minus a public vector, clipped to a ball and on the grid.
+
+    For any public arrays: rows that overflow are not finite and become zero.
+    """
+    steps = steps_for(projection.ints.shape[1], (clip,))
+    reduced = rows.products(projection, steps)
+    with np.errstate(all="ignore"):
+        reduced -= steps * origin
+    return clipped(reduced, reduced.shape[1:], (clip,))[0]
 
 
 def rows_into_ball(rows: FloatArray, radius: float) -> None:
