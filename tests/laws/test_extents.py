@@ -391,7 +391,7 @@ def test_extents_are_what_the_proofs_say_on_the_grid(case: Case) -> None:
     assert extent.size == size
     for found, recorded in ((extent.diameter, diameter), (extent.radius, radius)):
         # Interpolation and eigenvalues differ in the last digits between machines.
-        assert recorded * (1 - 1e-12) <= found <= recorded * (1 + 1e-5)
+        assert recorded * (1 - 1e-12) <= found <= recorded * (1 + 3e-5)
     for n_records in (1, 1000, 10**6) if isinstance(case.statistic(), Summed) else ():
         assert extent.sensitivity(n_records) <= max(diameter, radius) * (1 + 1e-4)
 

@@ -79,7 +79,7 @@ class GridRows:
         return self.ints / self.steps
 
     def products(self, columns: PublicColumns, steps: float = 1.0) -> FloatArray:
-        """Return the products with public columns, (N, K), computed from exact sums, in steps of which one unit has some.
+        """Return the products with public columns, (N, K), computed from exact sums, times ``steps``.
 
         Entry by entry the absolute values add up to at most 2^20 2^32 (Cauchy and Schwarz), so every partial sum, in
         any order, is an integer below 2^53.
