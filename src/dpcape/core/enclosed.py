@@ -20,11 +20,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
+from dpcape.core.grid import into_balls
 from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, build, is_own, known
+from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
 
 SAMPLED, RECORD_BY_RECORD = "sampled", "record_by_record"
 WAYS = (SAMPLED, RECORD_BY_RECORD)
@@ -91,6 +93,18 @@ class HeldBlock:
         for start in range(0, self.n_records, size):
             arrays = tuple(array[start : start + size] for array in self._block)
             yield arrays[0] if len(arrays) == 1 else arrays
+
+    def tiles(self) -> Iterator[tuple[Tile, BoolArray]]:
+        """Return an iterator over tiles, and which of their records are beyond the last."""
+        size = tile_rows(self.n_features, self.n_records)
+        for start in range(0, self.n_records, size):
+            some = [array[start : start + size] for array in self._block]
+            rows, targets = np.zeros((size, self.n_features)), np.zeros(size)
+            rows[: len(some[0])] = some[0]
+            if len(some) > 1:
+                targets[: len(some[1])] = some[1]
+            moved, factors, _ = into_balls(rows, self._facts.widths, self._facts.bounds)
+            yield tile_of_rows(moved, factors, targets), np.arange(size) >= len(some[0])
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over rows without targets."""

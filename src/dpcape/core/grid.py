@@ -298,3 +298,44 @@ def lengths_of(rows: FloatArray) -> FloatArray:
     with np.errstate(over="ignore"):
         found = np.ldexp(lengths, exponents - bits)
     return np.where(np.isfinite(largest), np.where(largest > 0, found, 0.0), np.inf)
+
+
+def factors_into(rows: FloatArray, length: float) -> FloatArray:
+    """Return the factors by which rows are at most ``length`` long, each of its row alone.
+
+    Sums of squares that round tell which rows are certainly short enough, with a margin, and are used for nothing else:
+    their factor would be 1 too.
+    """
+    factors = np.ones(len(rows))
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+        at = np.flatnonzero(~(squares <= length * length * (1 - 2.0**-10)))
+        factors[at] = length / np.maximum(_close_lengths_of(rows[at]), length)
+    return factors
+
+
+def _close_lengths_of(rows: FloatArray) -> FloatArray:
+    """Return the same as :func:`lengths_of`, nearer to the lengths: entries have twice as many bits.
+
+    With h and l, the first b bits of an entry and the next b, the square is h h + 2 h l + l l; the absolute values of
+    each of these add up within 2^53, so that all three sums are exact.
+    """
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
+    bits = (_EXACT_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
+    half = exponents // 2
+    low = rows * np.ldexp(1.0, bits - half)[:, np.newaxis]
+    low *= np.ldexp(1.0, half - exponents)[:, np.newaxis]
+    high = np.rint(low)
+    low -= high
+    low *= 2.0**bits
+    np.rint(low, out=low)
+    crossed = np.einsum("ij,ij->i", high, low) * 2.0 ** (1 - bits)
+    squares = np.einsum("ij,ij->i", low, low) * 2.0 ** (-2 * bits)
+    squares += crossed
+    squares += np.einsum("ij,ij->i", high, high)
+    above = math.sqrt(rows.shape[1]) * 2.0 ** (-bits - 1)
+    lengths = (np.sqrt(np.maximum(squares, 0.0)) + above) * (1 + 2.0**-46)
+    with np.errstate(over="ignore"):
+        found = np.ldexp(lengths, exponents - bits)
+    return np.where(np.isfinite(largest), np.where(largest > 0, found, 0.0), np.inf)

@@ -9,18 +9,18 @@ and by nothing else (docs/noise.md, section 4).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.contributions import ExactSum, Form
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import HeldRecords, TiledRecords
 from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, build
-from dpcape.core.tiles import Tile, empty_tile
+from dpcape.core.tiles import Tile, empty_tile, parts_of
 
 
 class Summed(Statistic[TiledRecords, MeanT_co]):
@@ -46,6 +46,17 @@ class Summed(Statistic[TiledRecords, MeanT_co]):
         values (tests/laws/test_terms.py).
         """
 
+    @property
+    def n_entries(self) -> int:
+        """Numbers that ``terms`` computes per record, where they may be many more than a row has."""
+        return 0
+
+    def contributed(self, records: TiledRecords) -> Iterator[tuple[Sequence[Form], int, BoolArray | None]]:
+        """Yield the terms of all tiles, how many records they are of, and which of these are to be dropped."""
+        for tile, gone in records.tiles():
+            for part, dropped in parts_of(tile, gone, self.n_entries):
+                yield self.terms(part), part.n_records, dropped
+
     @abstractmethod
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
         """Return the sums of all forms, in their own units, as the packed vector."""
@@ -58,14 +69,13 @@ class Summed(Statistic[TiledRecords, MeanT_co]):
 def exact_sums_of(statistic: Summed[MeanT_co], records: TiledRecords) -> list[ExactSum]:
     """Return the exact sums of all forms of a statistic."""
     sums: list[ExactSum] = []
-    for tile, gone in records.tiles():
-        with np.errstate(all="ignore"):
-            forms = statistic.terms(tile)
-        sums = sums or [ExactSum(form) for form in forms]
-        for form, total in zip(forms, sums, strict=True):
-            if gone is not None:
-                form.drop(gone)
-            total.add(form, tile.n_records)
+    with np.errstate(all="ignore"):
+        for forms, n_records, gone in statistic.contributed(records):
+            sums = sums or [ExactSum(form) for form in forms]
+            for form, total in zip(forms, sums, strict=True):
+                if gone is not None:
+                    form.drop(gone)
+                total.add(form, n_records)
     if not sums:
         facts = statistic.facts
         sums = [ExactSum(form) for form in statistic.terms(empty_tile(facts.kind, facts.n_features))]

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.contributions import ROUND
 from dpcape.core.grid import GridRows
 
 # Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
 _ENTRIES = 1 << 17
+# Numbers that are computed of the records of a tile at a time, 1 MiB.
+_PART_ENTRIES = 1 << 17
 # Rows are a multiple of this.
 _ALIGNED = 8
 
 
 def tile_rows(n_features: int, n_records: int) -> int:
     """Return the records of a tile: it follows from public numbers."""
-    fitting = max(1, min(ROUND, _ENTRIES // max(1, n_features)) // _ALIGNED)
-    return _ALIGNED * max(1, min(fitting, -(-n_records // _ALIGNED)))
+    fitting = _ALIGNED * max(1, min(ROUND, _ENTRIES // max(1, n_features)) // _ALIGNED)
+    # Tiles of one size, so that little of the last is left.
+    n_tiles = max(1, -(-n_records // fitting))
+    return _ALIGNED * max(1, -(-n_records // (n_tiles * _ALIGNED)))
 
 
 class Series:
@@ -112,6 +116,19 @@ class Tile:
     def classes(self) -> IntArray:
         """Class codes of labelled records."""
         return self.targets.astype(np.intp)
+
+
+def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tuple[Tile, BoolArray | None]]:
+    """Yield the records of a tile, few at a time where so many numbers are computed of each that memory would grow."""
+    step = max(1, _PART_ENTRIES // max(1, n_entries) // _ALIGNED) * _ALIGNED
+    if tile.n_records <= step:
+        yield tile, gone
+        return
+    for start in range(0, tile.n_records, step):
+        part = slice(start, start + step)
+        rows = GridRows(tile.rows.ints[part], tile.rows.steps)
+        some = Tile(rows, tile.factors[part], tile.targets[part], tile.codes[part])
+        yield some, None if gone is None or not gone[part].any() else gone[part]
 
 
 def tile_of_rows(rows: GridRows, factors: FloatArray, targets: FloatArray | None = None) -> Tile:

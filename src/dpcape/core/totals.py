@@ -50,8 +50,9 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     it returns is added with the roundings kept apart (Neumaier's sum), so that adding costs less than any order of
     summation its author may have counted.
     """
-    if isinstance(statistic, Summed):
-        parts = records.each_part(PartSums.of(statistic))
+    if isinstance(statistic, Summed) and is_own(type(statistic)):
+        # Code of other packages is not sent to a cluster.
+        parts = None if statistic.assumption else records.each_part(PartSums.of(statistic))
         sums = [] if parts is None else joined(parts)
         return statistic.packed([entry.values() for entry in sums]) if sums else statistic.total(records)
     if is_own(type(statistic)) and not statistic.assumption:

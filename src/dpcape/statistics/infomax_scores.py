@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.core.statistic import Statistic, known
-from dpcape.statistics.reduced import MOST_REDUCED, checked_matrix, checked_positive, kept_rows
+from dpcape.core.grid import GridRows, PublicColumns, clipped, reach_on_grid, steps_for
+from dpcape.core.kernel import Summed
+from dpcape.core.record_blocks import TiledRecords
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.reduced import (
+    MOST_REDUCED,
+    checked_matrix,
+    checked_positive,
+    kept_tiles,
+    reduced_reach,
+    reduced_rows,
+)
 from dpcape.statistics.row_products import row_products
 
 MOST_CONDITION = 200.0
 """Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""
+
+# Largest sum of the lengths of what a gradient is added up from, relative to its clip; ordinary ones have far less.
+_MOST_TERMS = 1000.0
 
 
 def check_condition(unmixing: FloatArray) -> None:
@@ -34,7 +48,7 @@ def condition(unmixing: FloatArray) -> float:
 
 
 @known
-class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
+class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
     """Mean of G = (I + y z') W clipped to ``clip`` and of h = y clipped to ``bias_clip`` (dissertation, algorithm 6.1).
 
     z = W x + b, y = 1 - 2 g(z) = -tanh(z/2). Both are in one release and both are noised: stacked, a contribution
@@ -42,8 +56,12 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
     identity |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x
     R per time point.
 
-    Rounding includes cancellation in I + y z': |I + y z'|_F >= .44 (1 + |y||z|), so the terms that cancel are at most
-    |W|_F (1 + |y||z|) <= 2.3 MOST_CONDITION |G|.
+    *On the grid.* x is the reduced row on its grid, W is what is left of it on its own, and z = W x + b exactly; sums of
+    f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is off by
+    at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o, which is added.
+    Putting (f, f y) on the grid moves it by at most d, and f G by d hypot(|W|, |W'z|): the target of clipping is the
+    clip minus this. So what is added is in the ball. A last factor keeps |W| (1 + |y| (|W||x| + |b|)), the length of
+    what G is added up from at the end, within 1000 clips, which the rounding counts.
     """
 
     name = "infomax_scores"
@@ -73,15 +91,23 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
             bias_clip=checked_positive("bias_clip", bias_clip),
         )
         check_condition(turn)
-        self._projection, self._unmixing, self._bias = matrix, turn, shift
+        self._projection, self._bias = matrix, shift
         self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
+        self._to_reduced, self._reach = PublicColumns(matrix), reduced_reach(facts, matrix)
+        self._to_sources = PublicColumns(turn.T)
+        self._unmixing = (self._to_sources.ints * np.multiply.reduce(self._to_sources.units)).T
+        gram = self._unmixing @ self._unmixing.T
+        self._to_moved, self._moved_bias = PublicColumns((gram @ self._unmixing).T), gram @ shift
+        # Lengths from above.
+        self._length, self._shift = (float(np.linalg.norm(array)) * (1 + 2.0**-40) for array in (self._unmixing, shift))
+        self._off = float(np.linalg.norm(gram)) * (math.sqrt(width) * 2.0**-32 + 16 * (width + 64) * UNIT_ROUNDOFF)
 
     @staticmethod
     def extent(*, n_features: float, n_components: float, clip: float, bias_clip: float) -> Extent:
         """Return the extent for ``n_components`` sources and gradients of these lengths at most."""
-        radius = math.hypot(clip, bias_clip)
-        summed = rounding_in_blocks(n_features, radius)
-        return Extent(n_components * (n_components + 1), 2 * radius, radius, lambda n: 2.3 * MOST_CONDITION * summed(n))
+        radius = math.hypot(clip, reach_on_grid(bias_clip, n_components))
+        roundings = _MOST_TERMS * (4 * n_components + 32)
+        return exact_sums(n_components * (n_components + 1), 2 * radius, radius, roundings=roundings)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -92,12 +118,59 @@ class InfomaxScores(Statistic[RowBlocks, tuple[FloatArray, FloatArray]]):
             "bias_clip": self._bias_clip,
         }
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        step = GhostStep(self._unmixing, self._bias, clip=self._clip, bias_clip=self._bias_clip)
-        rows = kept_rows(records, self._projection)
-        for start in range(0, len(rows), BLOCK_ROWS):
-            step.add(rows[start : start + BLOCK_ROWS])
-        return step.total()
+    def contributed(self, records: TiledRecords) -> Iterator[tuple[Sequence[Form], int, BoolArray | None]]:
+        for rows, gone in kept_tiles(records, self._projection, self._reduced):
+            yield self._terms(rows), len(rows), gone
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return self._terms(self._reduced(tile))
+
+    def _reduced(self, tile: Tile) -> GridRows:
+        return reduced_rows(tile.rows, self._to_reduced, self._reach)
+
+    def _terms(self, rows: GridRows) -> Sequence[Form]:
+        # In columns, which are stored one after another.
+        sources = np.ascontiguousarray(rows.products(self._to_sources).T)
+        sources += self._bias[:, np.newaxis]
+        scores = sources * -0.5
+        np.tanh(scores, out=scores)
+        factors = self._factors(rows, sources, scores)
+        width, length = self._width, math.sqrt(self._width + 1)
+        taken = np.empty((len(rows), width + 1))
+        taken[:, 0] = factors
+        np.multiply(scores.T, factors[:, np.newaxis], out=taken[:, 1:])
+        taken *= steps_for(width + 1, (length,))
+        biases = np.multiply(scores.T, steps_for(width, (self._bias_clip,)), order="C")
+        left = clipped(taken, (width + 1,), (length,))[0]
+        return [Sum(left), Cross(left, rows), Sum(clipped(biases, (width,), (self._bias_clip,))[0])]
+
+    def _factors(self, rows: GridRows, sources: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return the clipping factor of each gradient, such that none on the grid is longer than ``clip``."""
+        moved = np.ascontiguousarray(rows.products(self._to_moved).T)
+        moved += self._moved_bias[:, np.newaxis]
+        scores_squared, sources_squared, crossed, quadratic = np.zeros((4, len(rows)))
+        for score, source, other in zip(scores, sources, moved, strict=True):
+            scores_squared += score * score
+            sources_squared += source * source
+            crossed += score * other
+            quadratic += source * other
+        height, far = np.sqrt(scores_squared), np.sqrt(sources_squared)
+        reach = self._length * np.sqrt(rows.squared_lengths()) + self._shift
+        off = self._off * reach
+        np.maximum(quadratic, 0.0, out=quadratic)
+        squared = scores_squared * quadratic + 2 * crossed + self._length**2 + off * (2 * height + scores_squared * far)
+        moves = row_error(self._width + 1, math.sqrt(self._width + 1))
+        turned = np.sqrt(quadratic + off * far)
+        room = self._clip * (1 - (self._width + 16) * 2.0**-48)
+        target = np.maximum(room - moves * np.sqrt(self._length**2 + turned * turned), 0.0)
+        factors = np.minimum(target / np.sqrt(np.maximum(squared, 0.0)), 1.0)
+        return np.minimum(factors, _MOST_TERMS * self._clip / (self._length * (1 + height * reach)))
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        taken, products, scores = sums
+        outer = products[1:] @ self._unmixing.T + np.outer(taken[1:], self._bias)
+        gradient = (taken[0] * np.eye(self._width) + outer) @ self._unmixing
+        return np.concatenate([gradient.ravel(), scores])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (G, h)."""

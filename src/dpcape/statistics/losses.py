@@ -22,6 +22,7 @@ import numpy as np
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
+from dpcape.core.grid import factors_into
 from dpcape.core.record_blocks import Targets
 from dpcape.core.statistic import is_free, is_own
 from dpcape.statistics.monomials import multiplicities, powers
@@ -88,10 +89,7 @@ class RecordLoss(ABC):
             if weight
         ]
         stacked: FloatArray = np.concatenate(weighted, axis=1)
-        bound = self.bound(facts)
-        target = bound * (1 - (stacked.shape[1] + 16) * 2.0**-52)
-        lengths = np.sqrt(np.vecdot(stacked, stacked))
-        stacked *= (target / np.maximum(lengths, target))[:, np.newaxis]
+        stacked *= factors_into(stacked, self.bound(facts) * (1 - 2.0**-50))[:, np.newaxis]
         return stacked
 
 

@@ -40,7 +40,10 @@ def multiplicities(width: int, degree: int) -> FloatArray:
 
 def powers(rows: FloatArray, degree: int) -> FloatArray:
     """Return the monomials of each row, (records, monomials)."""
-    result = np.ones((len(rows), monomial_count(rows.shape[1], degree)))
-    for factor in _positions(rows.shape[1], degree).T:
-        result *= rows[:, factor]
+    if degree == 0:
+        return np.ones((len(rows), 1))
+    first, *further = _positions(rows.shape[1], degree).T
+    result = rows.take(first, axis=1)
+    for factor in further:
+        result *= rows.take(factor, axis=1)
     return result

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Form, Plain
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums, plain_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowOrLabelledBlocks
-from dpcape.core.statistic import Statistic, is_own, known
+from dpcape.core.kernel import Summed
+from dpcape.core.record_blocks import Targets
+from dpcape.core.statistic import is_own, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.losses import LinearPredictorLoss, RecordLoss, loss_of
 from dpcape.statistics.monomials import monomial_count
 
@@ -20,8 +23,12 @@ LARGEST_SIZE = 200_000
 
 
 @known
-class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
-    """Mean over records of the coefficients of a registered loss, all degrees jointly; the diameter is the loss's."""
+class PolynomialCoefficients(Summed[list[FloatArray]]):
+    """Mean over records of the coefficients of a registered loss, all degrees jointly; the diameter is the loss's.
+
+    That holds for rows within the bound. Rounding to the grid may make a row a little longer: such a row is shortened
+    to the bound before a loss is given it. Coefficients, at most the loss's bound long, are put on 2^40 steps.
+    """
 
     name = "polynomial_coefficients"
     kinds = frozenset({"rows", "labelled"})
@@ -40,8 +47,7 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
         A loss is code: the distance between two records' coefficients follows from its intervals and bound, not from a
         formula. A monomial of degree d is a product of d factors, which the rounding counts.
         """
-        summed = rounding_in_blocks(n_features, radius)
-        return Extent(size, diameter, radius, lambda n: summed(n) * (2 + degree))
+        return exact_sums(size, diameter, radius, error=plain_error(size, radius, roundings=64 * (2 + degree)))
 
     @cached_property
     def numbers(self) -> Mapping[str, float]:
@@ -72,17 +78,25 @@ class PolynomialCoefficients(Statistic[RowOrLabelledBlocks, list[FloatArray]]):
             )
         return "; ".join(texts)
 
-    def total(self, records: RowOrLabelledBlocks) -> FloatArray:
-        result = np.zeros(sum(self._sizes))
-        for block in records.blocks(BLOCK_ROWS):
-            rows, targets = block if isinstance(block, tuple) else (block, None)
-            with np.errstate(all="ignore"):
-                contributions = self.loss.packed(rows, targets, self.facts)
-            # A site must answer whatever its records are: a refusal would reveal that such a record exists. Zero is
-            # within the diameter of every contribution (checked_diameter).
-            contributions[~np.isfinite(contributions).all(axis=1)] = 0.0
-            result += contributions.sum(axis=0)
-        return result
+    @property
+    def n_entries(self) -> int:
+        return sum(self._sizes)
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        bound = self.facts.bounds[0] * (1 - 2.0**-40)
+        factors = np.minimum(1.0, bound / np.sqrt(tile.rows.squared_lengths())) / tile.rows.steps
+        rows = tile.rows.ints * factors[:, np.newaxis]
+        # A site must answer whatever its records are: a refusal would reveal that such a record exists. What is not
+        # finite counts as zero, which is within the diameter of every contribution (checked_diameter).
+        return [Plain(self.loss.packed(rows, self._targets(tile), self.facts), self.loss.bound(self.facts))]
+
+    def _targets(self, tile: Tile) -> Targets | None:
+        if self.facts.kind != "labelled":
+            return None
+        return tile.targets if self.facts.classes is None else tile.classes
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
 
     def unpack(self, packed: FloatArray) -> list[FloatArray]:
         """Return one packed symmetric tensor per degree, weights removed; empty for degrees left out."""

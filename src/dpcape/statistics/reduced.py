@@ -9,25 +9,27 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import block_rows
+from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, clipped, steps_for
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.statistics.row_products import row_products
+from dpcape.core.record_blocks import TiledRecords
+from dpcape.core.tiles import Tile
 from dpcape.statistics.unit_ball import clip_to_ball
 
 MOST_REDUCED = 1e6
 """Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
 
 # Cache of reduced data, per records: later rounds of one analysis use the same projection.
-_KEPT: WeakKeyDictionary[object, tuple[bytes, list[FloatArray]]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[object, tuple[bytes, list[Any]]] = WeakKeyDictionary()  # type: ignore[explicit-any]
+T = TypeVar("T")
 
 
 def checked_matrix(name: str, matrix: ArrayLike, shape: tuple[int | None, ...], *, most: float = np.inf) -> FloatArray:
@@ -102,30 +104,25 @@ def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> Float
     return scaled
 
 
-def reduced_blocks(records: RowBlocks, projection: FloatArray, radius: float) -> Iterator[FloatArray]:
-    """Yield blocks of rows times ``projection``, each row clipped to the ball; the buffer is reused."""
-    size = int(block_rows(len(projection)))
-    buffer = np.empty((size, projection.shape[1]))
-    for block in records.feature_blocks(size):
-        reduced = row_products(block, projection, out=buffer[: len(block)])
-        rows_into_ball(reduced, radius)
-        yield reduced
+def reduced_reach(facts: PublicFacts, projection: FloatArray) -> float:
+    """Return how long rows times a public matrix may be; at most :data:`MOST_REDUCED`."""
+    with np.errstate(all="ignore"):
+        fraction, exponent = math.frexp(float(np.linalg.norm(projection)) * math.hypot(*facts.bounds))
+    if not exponent <= 64 or math.isnan(fraction):
+        return MOST_REDUCED
+    # From above, and so coarse that all libraries agree on it.
+    return min(MOST_REDUCED, math.ldexp(math.floor(fraction * 16) + 1, max(exponent, -64) - 4))
 
 
-def kept_rows(records: RowBlocks, projection: FloatArray) -> FloatArray:
-    """Return all rows times ``projection``, cached for the next round (N x R numbers)."""
+def kept_tiles(
+    records: TiledRecords, projection: FloatArray, reduced: Callable[[Tile], GridRows]
+) -> list[tuple[GridRows, BoolArray | None]]:
+    """Return the reduced rows of all tiles, and which to drop, cached for the next round (N x R numbers)."""
 
-    def compute() -> list[FloatArray]:
-        result = np.empty((records.n_records, projection.shape[1]))
-        start = 0
-        for block in records.feature_blocks(int(block_rows(len(projection)))):
-            reduced = row_products(block, projection, out=result[start : start + len(block)])
-            rows_into_ball(reduced, MOST_REDUCED)
-            start += len(block)
-        # Invalid records have no row.
-        return [result[:start]]
+    def compute() -> list[tuple[GridRows, BoolArray | None]]:
+        return [(reduced(tile), gone) for tile, gone in records.tiles()]
 
-    return _kept(records, projection, compute)[0]
+    return _kept(records, projection, compute)
 
 
 def centred(series: FloatArray) -> FloatArray:
@@ -143,7 +140,7 @@ def key_of(projection: FloatArray) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
 
 
-def _kept(records: object, projection: FloatArray, compute: Callable[[], list[FloatArray]]) -> list[FloatArray]:
+def _kept(records: object, projection: FloatArray, compute: Callable[[], list[T]]) -> list[T]:
     key = key_of(projection)
     known = _KEPT.get(records)
     if known is None or known[0] != key:
