@@ -15,11 +15,14 @@ from dpcape.core.grid import GridRows
 _ENTRIES = 1 << 17
 # Rows are a multiple of this.
 _ALIGNED = 8
+# Wide rows: so many together that a public matrix is not read anew for every few, in at most 32 MiB.
+_TOGETHER, _WIDE_ENTRIES = 32, 1 << 22
 
 
 def tile_rows(n_features: int, n_records: int) -> int:
     """Return the records of a tile: it follows from public numbers."""
-    fitting = max(1, min(ROUND, _ENTRIES // max(1, n_features)) // _ALIGNED)
+    width = max(1, n_features)
+    fitting = max(1, min(ROUND, max(_ENTRIES // width, min(_TOGETHER, _WIDE_ENTRIES // width))) // _ALIGNED)
     return _ALIGNED * max(1, min(fitting, -(-n_records // _ALIGNED)))
 
 
