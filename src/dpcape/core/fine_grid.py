@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.grid import PublicColumns, lengths_of, steps_per_unit
+from dpcape.core.grid import ROW_BITS, GridRows, PublicColumns, lengths_of, steps_per_unit
 
 FINE_BITS = 26
 """Rows between two products, and public columns for them, are at most 2^26 steps long."""
@@ -33,6 +33,11 @@ def whole(numbers: FloatArray, factor: float) -> FloatArray:
     """Return numbers times a factor, rounded to whole numbers, in place."""
     numbers *= factor
     return np.rint(numbers, out=numbers)
+
+
+def usual_reach(rows: GridRows) -> float:
+    """Return how long coordinates of rows are at most, for orthonormal columns and with room for roundings."""
+    return (1 + 2.0**-6) * 2.0**ROW_BITS / rows.steps
 
 
 def whole_squares(ints: FloatArray) -> FloatArray:
@@ -65,7 +70,28 @@ class FineRows:
         return found
 
 
-def fine_rows(values: FloatArray) -> FineRows:
+def fine_rows(values: FloatArray, reach: float) -> FineRows:
+    """Return rows as whole numbers; zero if not finite.
+
+    Parameters
+    ----------
+    values : (N, D) array
+        Rows.
+    reach : float
+        Length that they are expected to have at most. One that is longer gets steps of its own; whether it is, is
+        told by whole numbers whose squares add up exactly where it matters.
+    """
+    with np.errstate(all="ignore"):
+        steps = np.full((len(values), 1), steps_per_unit(FINE_BITS, values.shape[1]) / reach)
+        ints = np.rint(values * steps[:1])
+        longer = np.flatnonzero(~(whole_squares(ints) <= 2.0 ** (2 * FINE_BITS)))
+        if longer.size:
+            own = adapted_rows(values[longer])
+            ints[longer], steps[longer] = own.ints, own.steps
+    return FineRows(ints, steps)
+
+
+def adapted_rows(values: FloatArray) -> FineRows:
     """Return rows as whole numbers, so many steps per unit that each row is nearly 2^26 long; zero if not finite."""
     with np.errstate(all="ignore"):
         lengths = lengths_of(values)
@@ -73,10 +99,8 @@ def fine_rows(values: FloatArray) -> FineRows:
         steps = steps_per_unit(FINE_BITS, values.shape[1]) * (1 - 2.0**-40) / lengths
         usable = np.isfinite(lengths) & np.isfinite(steps)
         steps = np.where(usable, steps, 1.0)[:, np.newaxis]
-        ints = values * steps
+        ints = np.where(usable[:, np.newaxis], values, 0.0) * steps
         np.rint(ints, out=ints)
-    if not usable.all():
-        ints[~usable] = 0.0
     return FineRows(ints, steps)
 
 

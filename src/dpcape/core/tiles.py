@@ -17,11 +17,15 @@ _ENTRIES = 1 << 17
 _PART_ENTRIES = 1 << 17
 # Rows are a multiple of this.
 _ALIGNED = 8
+# Wide rows: so many together that a public matrix is not read anew for every few, in at most 32 MiB.
+_TOGETHER, _WIDE_ENTRIES = 32, 1 << 22
 
 
 def tile_rows(n_features: int, n_records: int) -> int:
     """Return the records of a tile: it follows from public numbers."""
-    fitting = _ALIGNED * max(1, min(ROUND, _ENTRIES // max(1, n_features)) // _ALIGNED)
+    width = max(1, n_features)
+    most = min(ROUND, max(_ENTRIES // width, min(_TOGETHER, _WIDE_ENTRIES // width)))
+    fitting = _ALIGNED * max(1, most // _ALIGNED)
     # Tiles of one size, so that little of the last is left.
     n_tiles = max(1, -(-n_records // fitting))
     return _ALIGNED * max(1, -(-n_records // (n_tiles * _ALIGNED)))

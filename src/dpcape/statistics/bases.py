@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.fine_grid import ORTHONORMAL_STEPS, fine_rows, whole_columns
+from dpcape.core.fine_grid import ORTHONORMAL_STEPS, FineRows, whole_columns
 from dpcape.core.grid import GridRows
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.cosines import Cosines, mask_of_runs
@@ -78,9 +78,9 @@ class Atlas(Basis):
         result /= rows.steps
         return result
 
-    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
-        """Return Qy of the coordinates of each record: each voxel has one of them."""
-        return self.expanded(coordinates)
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor: each voxel has one of them."""
+        return self.expanded(coordinates.ints * (factor / coordinates.steps))
 
 
 class Template(Basis):
@@ -151,11 +151,10 @@ class Template(Basis):
         found /= rows.steps * ORTHONORMAL_STEPS
         return found
 
-    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
-        """Return Qy of the coordinates of each record, from exact sums."""
-        fine = fine_rows(coordinates)
-        found: FloatArray = fine.ints @ self._whole.T
-        found /= fine.steps * ORTHONORMAL_STEPS
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor, from exact sums."""
+        found: FloatArray = coordinates.ints @ self._whole.T
+        found *= factor / (coordinates.steps * ORTHONORMAL_STEPS)
         return found
 
 

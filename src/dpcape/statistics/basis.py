@@ -18,6 +18,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.fine_grid import FineRows
 from dpcape.core.grid import GridRows
 
 MOST_COLUMNS = 4096
@@ -62,8 +63,8 @@ class Basis(ABC):
         """Return Q'x of each row of a record, (rows, n_columns), of this row alone."""
 
     @abstractmethod
-    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
-        """Return Qy of the coordinates of each record, (rows, n_features), of these alone."""
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor, (rows, n_features), of these alone."""
 
     @abstractmethod
     def listed(self) -> Listed:

@@ -20,8 +20,8 @@ from dpcape.core.contributions import PLAIN_BITS, Cross, Form, Outer, Plain, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.fine_grid import FINE_BITS, fine_rows, shortened, whole_squares
-from dpcape.core.grid import GridRows, PublicColumns, into_balls, reach_on_grid
+from dpcape.core.fine_grid import FINE_BITS, FineRows, fine_rows, shortened, usual_reach, whole_squares
+from dpcape.core.grid import GridRows, PublicColumns, clipped, into_balls, reach_on_grid, steps_for
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import MeanT_co, PublicValue, known
 from dpcape.core.tiles import Tile
@@ -289,23 +289,23 @@ class ResidualMaps(_InBasis[FloatArray]):
 
     def _residuals_and_scores(self, rows: GridRows) -> tuple[GridRows, list[GridRows]]:
         """Return the residuals of all parts, in the unit ball together, and the scores of each, in theirs."""
-        n_components = self._scores.shape[1]
-        residuals, scores, end = np.empty((len(rows), self.shape[0])), [], 0
+        width, n_components = self.shape
+        residuals, scores, end = np.empty((len(rows), width)), [], 0
         coordinates = self._basis.exact_coordinates(rows)
+        # In steps of the unit ball at once.
+        steps = steps_for(width, (1.0,))
         for at, (part, columns, own) in enumerate(self._mapped):
             kept = coordinates[:, own]
             kept[:, self._kept[at] :] = 0.0
-            own_scores = fine_rows(kept[:, : self._kept[at]]).products(self._weights[at])
+            fine = fine_rows(kept, usual_reach(rows))
+            own_scores = FineRows(fine.ints[:, : self._kept[at]], fine.steps).products(self._weights[at])
             own_scores -= self._offset[at]
             scores.append(into_balls(own_scores, (n_components,), (1.0,))[0])
             start, end = end, end + part.n_features
-            # In steps of the rows first: x is whole numbers.
-            expansion = part.exact_expansion(kept)
-            expansion *= rows.steps
-            residual = np.subtract(rows.ints[:, columns], expansion, out=residuals[:, start:end])
-            residual /= rows.steps
-            residual /= self._scale[at]
-        return into_balls(residuals, (residuals.shape[1],), (1.0,))[0], scores
+            residual = residuals[:, start:end]
+            np.multiply(rows.ints[:, columns], steps / rows.steps / self._scale[at], out=residual)
+            residual -= part.exact_expansion(fine, steps / self._scale[at])
+        return clipped(residuals, (width,), (1.0,))[0], scores
 
 
 @known

@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.fine_grid import FINE_BITS, ORTHONORMAL_STEPS, fine_rows, whole, whole_columns
+from dpcape.core.fine_grid import (
+    FINE_BITS,
+    ORTHONORMAL_STEPS,
+    FineRows,
+    adapted_rows,
+    fine_rows,
+    usual_reach,
+    whole,
+    whole_columns,
+)
 from dpcape.core.grid import ROW_BITS, GridRows, PublicColumns
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 
@@ -129,18 +138,17 @@ class Cosines(Basis):
         result /= rows.steps * _FINER * ORTHONORMAL_STEPS
         if self._public is None:
             return result
-        orthonormal = fine_rows(result).products(self._public[0])
+        orthonormal = fine_rows(result, usual_reach(rows)).products(self._public[0])
         orthonormal[:, ~self.used] = 0.0
         return orthonormal
 
-    def exact_expansion(self, coordinates: FloatArray) -> FloatArray:
-        """Return Qy of the coordinates of each record, from exact sums, which stay below 2^53 as above."""
-        weights = coordinates
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor; sums stay below 2^53 as above."""
         if self._public is not None:
-            weights = fine_rows(coordinates * self.used).products(self._public[1])
-        fine = fine_rows(weights)
-        result = self._synthesised(fine.ints, self._whole_axes, 1 / ORTHONORMAL_STEPS)
-        result /= fine.steps * ORTHONORMAL_STEPS
+            used = FineRows(coordinates.ints * self.used, coordinates.steps)
+            coordinates = adapted_rows(used.products(self._public[1]))
+        result = self._synthesised(coordinates.ints, self._whole_axes, 1 / ORTHONORMAL_STEPS)
+        result *= factor / (coordinates.steps * ORTHONORMAL_STEPS)
         return result
 
     @cached_property
@@ -164,8 +172,9 @@ class Cosines(Basis):
         """Return rows as whole images, zero outside the mask."""
         if self._factor is None:
             return np.ascontiguousarray(rows)
-        volumes = np.zeros((len(rows), self._inside.size))
-        volumes[:, self._inside.ravel()] = rows
+        volumes, inside = np.zeros((len(rows), self._inside.size)), self._inside.ravel()
+        for volume, row in zip(volumes, rows, strict=True):
+            volume[inside] = row
         return volumes
 
     def _analysed(
@@ -213,9 +222,16 @@ class Cosines(Basis):
             along = np.matmul(y, along.reshape(n * len(x), y.shape[1], -1))
             if settled is not None:
                 whole(along, settled)
-            volumes = (along.reshape(-1, z.shape[1]) @ z.T).reshape(n, -1)
-            result[some] = volumes if self._factor is None else volumes[:, self._inside.ravel()]
+            along = along.reshape(-1, z.shape[1])
+            if self._factor is None:
+                np.matmul(along, z.T, out=result[some].reshape(-1, len(z)))
+            else:
+                np.take((along @ z.T).reshape(n, -1), self._voxels, axis=1, out=result[some])
         return result
+
+    @cached_property
+    def _voxels(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._inside)
 
 
 def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:
