@@ -39,8 +39,9 @@ class GroupedCounts(Summed[tuple[FloatArray, ...]]):
     distance is at most :math:`|v|`, whatever the groups are; two groups, or two levels in all columns, attain it. No
     contribution is longer than :math:`|v| / \sqrt 2`.
 
-    Shares are whole numbers of 2^-20 that add up to one, so a contribution is such a mixture exactly; a position
-    outside its range contributes zero to its column, and codes are moved into their list, so this holds for any tile.
+    Shares are whole numbers of 2^-20 that add up to one, so a contribution is such a mixture exactly. A position that
+    is not in its range would count between the last knot and missing, or not at all, and codes are moved into their
+    list: this holds for any tile.
 
     *Rounding.* The rows of the encoding are computed with 4 (n + 64) roundings for n cells. Sums become packed numbers
     in a product of n terms; the absolute values of the terms of all records add up to a vector that is no longer than
