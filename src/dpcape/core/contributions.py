@@ -32,6 +32,8 @@ PLAIN_BITS = 40
 # Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
 _CARRIED = 1 << 22
 _HALF = 32
+# Up to so many cells, a product with indicators is faster than sums by index.
+_FEW_CELLS = 16
 # What a record counts besides its place between two cells: more than the shares, of up to 2^20, of 2^13 records.
 _WHOLE = 2.0**34
 _LOW_BITS = 1.5 * 2.0**52
@@ -118,7 +120,11 @@ class Outer:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        result: FloatArray = dsyrk(1.0, self.of.ints.T, beta=1.0, c=sums, overwrite_c=1, lower=1)
+        rows = self.of.ints
+        by_columns = rows.flags.f_contiguous
+        result: FloatArray = dsyrk(
+            1.0, rows if by_columns else rows.T, trans=by_columns, beta=1.0, c=sums, overwrite_c=1, lower=1
+        )
         return result
 
 
@@ -301,8 +307,11 @@ class Grouped:
         return self._by_cell(self.of.ints, sums)
 
     def _by_cell(self, entries: FloatArray, sums: FloatArray) -> FloatArray:
-        n_rows = len(entries)
-        places = (np.ones(n_rows), self.by.cells, np.arange(n_rows + 1))
+        n_rows, cells = len(entries), self.by.cells
+        if self.by.n_cells <= _FEW_CELLS:
+            sums += np.equal.outer(np.arange(self.by.n_cells), cells).astype(np.float64) @ entries
+            return sums
+        places = (np.ones(n_rows), cells, np.arange(n_rows + 1))
         sums += (csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ entries)[:-1]
         return sums
 

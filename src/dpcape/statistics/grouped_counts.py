@@ -16,7 +16,7 @@ from dpcape.core.facts import PublicColumn, PublicFacts
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
-from dpcape.statistics.cells import CATEGORY, encoding, n_cells_of
+from dpcape.statistics.cells import CATEGORY, codes_of, encoding, n_cells_of, taken
 
 MOST_BINS = 1024
 """Most bins of the range of a number."""
@@ -184,12 +184,6 @@ def spans_of(positions: list[int], n_together: int) -> list[list[int]]:
     return [positions[at : at + n_together] for at in range(0, len(positions), n_together)]
 
 
-def taken(positions: list[int]) -> list[int] | slice[int, int, None]:
-    """Return how to take columns: neighbouring ones as a slice, which is not copied."""
-    first, after = positions[0], positions[-1] + 1
-    return slice(first, after) if positions == list(range(first, after)) else positions
-
-
 def groups_in(facts: PublicFacts, by: Sequence[int], block: FloatArray) -> IntArray:
     """Return the group of every record: its combination of the levels of the columns in ``by``."""
     groups = np.zeros(len(block), dtype=np.intp)
@@ -229,12 +223,6 @@ def grouped_counts(
         weights=np.array(weights, dtype=np.float64),
         n_bins=n_bins,
     )
-
-
-def codes_of(codes: FloatArray, n_levels: int | IntArray) -> IntArray:
-    """Return the positions of levels, missing as the last one; any number is moved into the list."""
-    positions = np.fmin(codes, n_levels).astype(np.intp)
-    return np.maximum(positions, 0, out=positions)
 
 
 def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:
