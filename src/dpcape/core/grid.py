@@ -51,6 +51,14 @@ def reach_on_grid(reach: float, width: float) -> float:
     return reach * (2.0**ROW_BITS / steps_per_unit(ROW_BITS, width)) * (1 + 2.0**-40)
 
 
+def entry_on_grid(reach: float, width: float) -> float:
+    """Return how large an entry may be on the grid if it is at most 1 before: half a step more.
+
+    The grid is that of rows of this ``width`` that are at most ``reach`` long.
+    """
+    return 1 + reach * (0.5 + 2.0**-16) / steps_per_unit(ROW_BITS, width)
+
+
 class GridRows:
     """Rows as integers, in float64.
 
