@@ -57,8 +57,8 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
     R per time point.
 
     *On the grid.* x is the reduced row on its grid, W is what is left of it on its own, and z = W x + b exactly; sums
-    of f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is off by
-    at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o, which is added.
+    of f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is off
+    by at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o, which is added.
     Putting (f, f y) on the grid moves it by at most d, and f G by d hypot(|W|, |W'z|): the target of clipping is the
     clip minus this. So what is added is in the ball. A last factor keeps |W| (1 + |y| (|W||x| + |b|)), the length of
     what G is added up from at the end, within 1000 clips, which the rounding counts.
