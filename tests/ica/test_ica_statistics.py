@@ -15,7 +15,6 @@ from dpcape.core.messages import decode_public, public_arrays
 from dpcape.core.statistic import build
 from dpcape.statistics.fourth_moments import fourth_moment, reduced_second_moment
 from dpcape.statistics.infomax_scores import GhostStep, infomax_scores
-from dpcape.statistics.reduced import kept_subjects
 from dpcape.statistics.subject_moments import (
     subject_covariance,
     subject_log_covariance,
@@ -185,11 +184,21 @@ def test_a_skewed_unmixing_is_refused():
 def test_reduced_series_are_computed_once_per_projection():
     rng = np.random.default_rng(1)
     records = held([rng.standard_normal((9, WIDTH)) for _ in range(3)], "subject")
-    first, second = rng.standard_normal((2, WIDTH, FEW))
-    kept = kept_subjects(records, first)
-    assert kept_subjects(records, first) is kept
-    assert kept_subjects(records, second) is not kept
-    np.testing.assert_allclose(kept_subjects(records, first)[0], kept[0])
+    read = []
+
+    def computed(series):
+        read.append(series.shape)
+        return series @ np.eye(WIDTH, FEW)
+
+    def kept(key):
+        return [tile.series.kept(key, computed) for tile, _ in records.tiles()]
+
+    first = kept(b"first")
+    assert all(mine is again for mine, again in zip(first, kept(b"first"), strict=True))
+    assert len(read) == 3
+    kept(b"second")
+    assert len(read) == 6
+    np.testing.assert_array_equal(kept(b"first")[0], first[0])
 
 
 def test_the_tensor_is_what_the_definition_says():

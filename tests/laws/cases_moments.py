@@ -24,14 +24,6 @@ def _rows(bound: float) -> Any:
     return lambda parameters: rows(parameters, bound=bound)
 
 
-def _single(bound: float) -> Any:
-    return lambda parameters: rows(parameters, bound=bound, precision="single")
-
-
-def _single_views(parameters: Vector) -> Any:
-    return views(parameters[:, :2], parameters[:, 2:], bounds=(1.0, 0.5), precision="single")
-
-
 def _views(parameters: Vector) -> Any:
     return views(parameters[:, :2], parameters[:, 2:], bounds=(1.0, 0.5))
 
@@ -116,10 +108,6 @@ def _row_cases() -> list[Case]:
 
 CASES = [
     *_row_cases(),
-    # In single precision the mean is another in the eighth digit: tests/laws/test_single_precision.py compares it.
-    Case("second_moment", "single", 3, _single(2.5)),
-    Case("second_moment", "single-views", 4, _single_views),
-    Case("centred_moments", "single", 3, _single(2.5), {"mean_weight": 0.5}),
     Case("first_moments", "two-views", 4, _views, expected=lambda p: _first(_viewed(p))),
     Case("second_moment", "two-views", 4, _views, expected=lambda p: _second(_viewed(p))),
     Case("second_moment", "labelled", 3, _labelled, expected=lambda p: _second(_clipped(p, 1.0))),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpcape import rows, views
 
-from .cases_moments import _clipped, _clipped_means, _first, _joint, _second, _single_views, by_site
+from .cases_moments import _clipped, _clipped_means, _first, _joint, _second, by_site
 from .statistic_case import Case
 
 Vector = NDArray[np.float64]
@@ -115,8 +115,6 @@ CASES = [
         reaches=0.9,
         expected=lambda p: _clipped_means(p / 1.5, 1.0),
     ),
-    Case("scaled_second_moment", "single", 4, _single_views, _TWO),
-    Case("scaled_centred_moments", "single", 4, _single_views, {**_TWO, "mean_weight": 0.5}),
     Case("scaled_second_moment", "rows", 3, _rows, _ONE, expected=lambda p: _second(_seen(p))),
     Case("scaled_second_moment", "views", 4, _views, _TWO, expected=lambda p: _second(_seen_twice(p))),
     Case(

@@ -13,6 +13,7 @@ from dpcape import labelled, rows
 from dpcape.core import statistic as base
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
+from dpcape.core.kernel import Summed
 from dpcape.core.statistic import Statistic, extent_of, statistic_class
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.gradients import network_gradient, outputs_for
@@ -32,10 +33,6 @@ Public = Mapping[str, Any]
 
 def _row(facts: PublicFacts, public: Public) -> dict[str, Any]:
     return {"n_features": facts.n_features, "bound": math.hypot(*facts.bounds)}
-
-
-def _products(facts: PublicFacts, public: Public) -> dict[str, Any]:
-    return {**_row(facts, public), "single": facts.is_single}
 
 
 def _scaled(facts: PublicFacts) -> dict[str, Any]:
@@ -120,7 +117,7 @@ def _residual(facts: PublicFacts, public: Public) -> dict[str, Any]:
 NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "first_moments": _row,
     "clipped_means": lambda facts, public: _row(facts, public) | {"clipping_weight": public["clipping_weight"]},
-    "second_moment": _products,
+    "second_moment": _row,
     "grouped_counts": lambda facts, public: _grouped(facts, public),
     "complete_first_moments": lambda facts, public: _complete(facts, public),
     "complete_absolute_deviations": lambda facts, public: {"n_features": _complete(facts, public)["n_features"]},
@@ -129,7 +126,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_views": 1,
     },
     "complete_scaled_centred_moments": lambda facts, public: (
-        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"], "single": False}
+        _complete(facts, public) | {"bound": 1.0, "mean_weight": public["mean_weight"]}
     ),
     "design_moments": _contrasted,
     "site_moments": lambda facts, public: {
@@ -147,7 +144,7 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
         "n_numbers": sum(not facts.columns[at].levels for at in public["design"]),
     },
     "hazard_scores": lambda facts, public: {"width": len(public["centre"])},
-    "centred_moments": lambda facts, public: _products(facts, public) | {"mean_weight": public["mean_weight"]},
+    "centred_moments": lambda facts, public: _row(facts, public) | {"mean_weight": public["mean_weight"]},
     "site_centred_moments": lambda facts, public: _row(facts, public) | {"n_sites": public["n_sites"]},
     "scaled_site_centred_moments": lambda facts, public: _scaled(facts) | {"n_sites": public["n_sites"]},
     "sampled": _enclosed,
@@ -202,10 +199,8 @@ NUMBERS: dict[str, Callable[[PublicFacts, Public], dict[str, Any]]] = {
     "radius_histogram": lambda facts, public: {"n_features": facts.n_features, "n_views": len(facts.widths)},
     "scaled_first_moments": lambda facts, public: _scaled(facts),
     "scaled_clipped_means": lambda facts, public: _scaled(facts) | {"clipping_weight": public["clipping_weight"]},
-    "scaled_second_moment": lambda facts, public: _scaled(facts) | {"single": facts.is_single},
-    "scaled_centred_moments": lambda facts, public: (
-        _scaled(facts) | {"mean_weight": public["mean_weight"], "single": facts.is_single}
-    ),
+    "scaled_second_moment": lambda facts, public: _scaled(facts),
+    "scaled_centred_moments": lambda facts, public: _scaled(facts) | {"mean_weight": public["mean_weight"]},
     "scaled_cluster_sums": lambda facts, public: _scaled(facts) | {"n_clusters": len(public["centres"])},
     "mixture_step": lambda facts, public: (
         _row(facts, public)
@@ -376,8 +371,8 @@ def test_an_extent_from_public_numbers_is_that_of_the_statistic(case: Case) -> N
     for n_records in N_RECORDS:
         assert extent.rounding(n_records) == statistic.rounding(n_records)
         assert extent.sensitivity(n_records) == statistic.sensitivity(n_records)
-        differing = statistic.rounding(n_records) if extent.changed is None else extent.changed(n_records)
-        assert (extent.changed is not None) == statistic.in_single
+        differing = extent.changed(n_records)
+        assert differing <= extent.rounding(n_records) * (1 + 1e-12)
         assert extent.sensitivity(n_records) == max(statistic.diameter, statistic.radius) + 2 * differing
 
 
@@ -389,13 +384,16 @@ def test_a_size_is_the_length_of_a_total(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if str(case) in RECORDED], ids=str)
-def test_extents_are_what_they_were(case: Case) -> None:
+def test_extents_are_what_the_proofs_say_on_the_grid(case: Case) -> None:
+    """Recorded are those of exact arithmetic; a grid of 2^20 steps adds less than a part in 10^4."""
     extent = extent_of(case.name, **NUMBERS[case.name](_facts(case), case.public))
-    size, *others = RECORDED[str(case)]
+    size, diameter, radius = RECORDED[str(case)][:3]
     assert extent.size == size
-    # Interpolation and eigenvalues differ in the last digits between machines.
-    found = (extent.diameter, extent.radius, extent.rounding(1000))[: len(others)]
-    assert found == pytest.approx(tuple(others), rel=1e-12)
+    for found, recorded in ((extent.diameter, diameter), (extent.radius, radius)):
+        # Interpolation and eigenvalues differ in the last digits between machines.
+        assert recorded * (1 - 1e-12) <= found <= recorded * (1 + 3e-5)
+    for n_records in (1, 1000, 10**6) if isinstance(case.statistic(), Summed) else ():
+        assert extent.sensitivity(n_records) <= max(diameter, radius) * (1 + 1e-4)
 
 
 def test_every_statistic_has_a_recorded_extent() -> None:

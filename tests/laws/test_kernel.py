@@ -30,7 +30,7 @@ from dpcape.core.extent import row_error
 from dpcape.core.grid import GridRows, PublicColumns, clipped, into_balls, lengths_of, on_grid, reach_on_grid
 from dpcape.core.statistic import build
 
-from .kernel_law import broken, integers, is_summed
+from .kernel_law import broken, integers, is_summed, public_ties, raw_differs
 from .statistic_case import all_cases
 from .wide import WIDE
 
@@ -324,13 +324,13 @@ def _clamped_entries(ints: Vector) -> None:
     np.clip(np.nan_to_num(ints, copy=False), -(2.0**20), 2.0**20, out=ints)
 
 
-def _shifted(self: GridRows, columns: PublicColumns) -> Vector:
+def _shifted(self: GridRows, columns: PublicColumns, steps: float = 1.0) -> Vector:
     found = self.ints @ columns.ints / self.steps * columns.units[0]
-    return found + np.where(np.abs(self.ints).max() > 2**18, 1e-15, 0.0)
+    return steps * (found + np.where(np.abs(self.ints).max() > 2**18, 1e-15, 0.0))
 
 
-def _plain_product(self: GridRows, columns: PublicColumns) -> Vector:
-    return self.values @ (columns.ints * columns.units[0])
+def _plain_product(self: GridRows, columns: PublicColumns, steps: float = 1.0) -> Vector:
+    return steps * (self.values @ (columns.ints * columns.units[0]))
 
 
 @pytest.mark.parametrize("name", ["Sum", "Outer", "Plain"])
@@ -386,8 +386,28 @@ def test_a_place_that_is_lost_on_a_cluster_is_found(monkeypatch: pytest.MonkeyPa
     assert [entry.integers() for entry in here(rows(x, bound=1.0))] != whole  # type: ignore[arg-type]
 
 
+def _nearest_by_plain_product(self: GridRows, columns: PublicColumns) -> NDArray[np.intp]:
+    return np.argmin(columns.squares - 2 * (self.values @ (columns.ints * columns.units[0])), axis=1)
+
+
+def _nearest_shifted(self: GridRows, columns: PublicColumns) -> NDArray[np.intp]:
+    moved = 1 + 4e-16 * (len(self) > 8)
+    return np.argmin(columns.squares - 2 * moved * self.products(columns), axis=1)
+
+
+@pytest.mark.parametrize("wrong", [_nearest_by_plain_product, _nearest_shifted], ids=["plain product", "a shift"])
+@pytest.mark.parametrize("found_in", ["cluster_sums-wide", "scaled_cluster_sums-views"])
+def test_a_nearest_centre_that_depends_on_the_tile_is_found(
+    wrong: Callable[..., Vector], found_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GridRows, "nearest", wrong)
+    case = _case(found_in)
+    others = np.random.default_rng(5).normal(scale=0.4, size=(9, case.n_parameters))
+    assert any(raw_differs(case, unit, others, statistic) for statistic, unit in public_ties(case, 100))
+
+
 @pytest.mark.parametrize("wrong", [_plain_product, _shifted], ids=["plain product", "a shift by the block"])
-@pytest.mark.parametrize("found_in", ["cluster_sums-wide", "logistic_scores-wide", "network_gradient-wide"])
+@pytest.mark.parametrize("found_in", ["logistic_scores-wide", "network_gradient-wide"])
 def test_products_that_depend_on_the_tile_are_found(
     wrong: Callable[..., Vector], found_in: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

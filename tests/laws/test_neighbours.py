@@ -18,7 +18,7 @@ from scipy.special import expit, pdtr
 
 from dpcape.core import statistic as base
 from dpcape.records.clip import clip_rows
-from dpcape.statistics import clusters, gradients, scaling
+from dpcape.statistics import gradients, scaling
 from dpcape.statistics.clusters import nearest
 from dpcape.statistics.mixture_steps import responsibilities
 from dpcape.statistics.reduced import rows_into_ball
@@ -99,8 +99,6 @@ def _shifted_by_the_block(rows: Vector, centres: Vector) -> NDArray[np.int64]:
     [
         (scaling, "bins_of", _summed_over_an_axis, "radius_histogram-wide"),
         (scaling, "bins_of", _summed_over_an_axis, "complete_radius_histogram-wide"),
-        (clusters, "row_products", _by_plain_product, "cluster_sums-wide"),
-        (clusters, "nearest", _shifted_by_the_block, "scaled_cluster_sums-views"),
         (gradients, "row_products", _by_plain_product, "network_gradient-wide"),
     ],
 )

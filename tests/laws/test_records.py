@@ -675,7 +675,7 @@ def test_repr_and_facts_show_public_facts_only(records):
         "all_blocks",
         "weighted_blocks",
         "shortened_blocks",
-        "single_blocks",
+        "tiles",
     }
     allowed |= {"computed_on", "check_unchanged", "each_part"}
     assert public <= allowed | {"rows_per_subject"}

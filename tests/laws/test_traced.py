@@ -197,7 +197,6 @@ def _numbers(generator: np.random.Generator) -> dict[str, Any]:
         "n_bins": int(generator.integers(2, 513)),
         "most_cells": int(generator.integers(2, 1026)),
         "length": float(10 ** generator.uniform(-2, 2)),
-        "single": bool(generator.integers(2)),
         "n_parts": int(generator.integers(1, 5)),
         "n_mapped": int(generator.integers(1, 10**5)),
     }

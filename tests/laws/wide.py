@@ -45,10 +45,6 @@ def _rows(p: Vector) -> Any:
     return rows(p, bound=2.0)
 
 
-def _single(p: Vector) -> Any:
-    return rows(p, bound=2.0, precision="single")
-
-
 def _views(p: Vector) -> Any:
     return views(p[:, : VIEWS[0]], p[:, VIEWS[0] :], bounds=(1.0, 0.5))
 
@@ -118,7 +114,6 @@ def _hidden(*widths: int) -> Vector:
 WIDE = [
     _case("first_moments", _rows),
     _case("second_moment", _rows),
-    _case("second_moment", _single, label="single"),
     _case("centred_moments", _views, {"mean_weight": 0.5}, label="views"),
     _case("site_centred_moments", _rows, {"n_sites": 3}),
     _case("clipped_means", _rows, {"clipping_weight": 0.5}),

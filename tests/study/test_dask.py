@@ -13,6 +13,7 @@ import pytest
 
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
 from dpcape.core.errors import InvalidParameter, ProtocolError
+from dpcape.core.kernel import PartSums
 from dpcape.core.site import Site
 from dpcape.core.totals import released_total, total_of
 from dpcape.records import dask_stream as stream
@@ -104,13 +105,12 @@ def test_one_part_gives_the_same_bits() -> None:
 
 
 @pytest.mark.usefixtures("in_threads")
-def test_single_precision_is_used_where_it_is_asked_for_and_then_in_the_site_s_own_process() -> None:
-    """Its rounding counts on one order of additions, which workers of several kinds need not have."""
-    single = X.astype(np.float32)
-    parts = da.from_array(single, chunks=(900, D))
-    assert not rows(parts, bound=1.0).facts().is_single
-    here, there = rows(single, bound=1.0, precision="single"), rows(parts, bound=1.0, precision="single")
+def test_parts_of_float32_are_computed_on_the_cluster_with_the_totals_of_float64() -> None:
+    narrow = X.astype(np.float32)
+    here, there = rows(narrow.astype(np.float64), bound=1.0), rows(da.from_array(narrow, chunks=(900, D)), bound=1.0)
+    assert here.facts() == there.facts()
     statistic = second_moment(here.facts())
+    assert there.each_part(PartSums.of(statistic)) is not None
     np.testing.assert_array_equal(total_of(statistic, there), total_of(statistic, here))
 
 

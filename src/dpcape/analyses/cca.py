@@ -83,7 +83,7 @@ def _schedule(p: Public) -> Steps:
 
 def _numbers(p: Public) -> dict[str, float | None]:
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
-    return {"n_features": p.n_features, "bound": math.sqrt(p.n_views), "single": p.single}
+    return {"n_features": p.n_features, "bound": math.sqrt(p.n_views)}
 
 
 CCA = Analysis(

@@ -89,7 +89,6 @@ def public_facts(facts: PublicFacts, n_records: int, n_participants: int) -> dic
         "bound": math.hypot(*facts.bounds),
         "n_classes": None if facts.classes is None else len(facts.classes),
         "n_records": n_records,
-        "single": facts.is_single,
         "n_participants": n_participants,
     }
 

@@ -101,9 +101,7 @@ def _of_time_points(p: Public) -> Steps:
     whitening = _RECORD_WHITENING * remaining if reduces else _RECORD_WHITENING_ALONE
     first = pca if reduces else whitening
     plain = p.n_basis is None and reduces
-    yield Release(
-        "second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, first, when=plain
-    )
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, first, when=plain)
     narrow = {"n_features": p.n_features, "n_columns": columns, "clip": p.bound}
     if p.operator or p.maps:
         inside = {"n_features": p.n_features, "n_columns": columns, "bound": p.bound}

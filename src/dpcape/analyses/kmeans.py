@@ -44,7 +44,7 @@ def n_first_rounds(n_iter: float) -> float:
 def _schedule(p: Public) -> Steps:
     few = reduces(p.n_features, p.init)
     plan = (yield from scaling(p)) if p.scale == "private" else (yield from clipping(p))
-    moments = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
+    moments = {"n_features": p.n_features, "bound": plan.bound}
     yield from only(scaled_release(plan, "centred_moments", moments, _MOMENTS_SHARE), few)
     reduced = {"n_features": p.n_features, "n_columns": N_COORDINATES, "clip": 1.0}
     first, share = n_first_rounds(p.n_iter), plan.left * _ROUNDS_SHARE / p.n_iter

@@ -44,7 +44,7 @@ def _schedule(p: Public) -> Steps:
     steps, times = _steps(p)
     moments = 1 - _STEPS_SHARE if steps else 1.0
     share = second_moment_share(p.second_moment_share, n_features=p.n_features, n_components=p.n_components)
-    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single}, moments * share)
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound}, moments * share)
     numbers = {"n_features": p.n_features, "bound": p.bound, "noise_variance": p.noise_variance}
     full = Release("third_moment", numbers, moments * (1 - share))
     # Coordinates have unit length and no correction is made: scales are relative to the largest contribution.

@@ -61,7 +61,7 @@ def _schedule(p: Public) -> Steps:
     else:
         wants_radius = p.clip is not None
         plan = yield from clipping(p)
-    numbers = {"n_features": p.n_features, "bound": plan.bound, "single": p.single}
+    numbers = {"n_features": p.n_features, "bound": plan.bound}
     plain = "centred_moments" if centred else "second_moment"
     if adjusted:
         plain = "site_centred_moments"

@@ -20,7 +20,7 @@ def _schedule(p: Public) -> Steps:
     few = InvalidParameter("Records", must, "{n_records} records and {n_features} features", remedy)
     numbers = {"n_records": p.n_records, "n_features": p.n_features}
     yield Refusal(p.n_records <= 2 * p.n_features, few, numbers)
-    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound, "single": p.single})
+    yield Release("second_moment", {"n_features": p.n_features, "bound": p.bound})
 
 
 PRIVATE_FACTOR_MODEL = Analysis(

@@ -1,4 +1,4 @@
-"""What each record contributes to a total, in seven forms, and the exact sums of them.
+"""What each record contributes to a total, in nine forms, and the exact sums of them.
 
 A statistic writes what the records of a tile contribute, and never adds. Every form is whole numbers, of which at most
 2^13 records are added in float64: the absolute values add up to at most 2^53, so that every addition is exact in any
@@ -8,6 +8,8 @@ order, with any library, on any processor. These sums are carried into 64-bit in
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,8 +32,12 @@ PLAIN_BITS = 40
 # Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
 _CARRIED = 1 << 22
 _HALF = 32
-# Up to this many cells, products with ones and zeros are faster than going from record to record.
+# Up to so many cells, a product with indicators is faster than sums by index.
 _FEW_CELLS = 16
+# What a record counts besides its place between two cells: more than the shares, of up to 2^20, of 2^13 records.
+_WHOLE = 2.0**34
+_LOW_BITS = 1.5 * 2.0**52
+_FIRST_CELL = int(np.float64(_LOW_BITS).view(np.int64)) >> SHARE_BITS
 
 
 class Form(Protocol):
@@ -151,10 +157,10 @@ class Cells:
 
     Attributes
     ----------
-    cells : (N,) array of int
-        Cell of each record.
+    cells : (N,) or (K, N) array of int
+        Cell of each record, or its cells in K columns.
     n_cells : int
-        Number of cells.
+        Number of cells, of all columns together.
     shares : (N,) array or None
         From 0 to 1, what each record counts; None for one.
     """
@@ -164,8 +170,10 @@ class Cells:
     shares: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        inside = (self.cells >= 0) & (self.cells < self.n_cells)
-        self.cells = np.where(inside, self.cells, self.n_cells)
+        # A negative number is a large one without its sign.
+        outside = self.cells.astype(np.intp, copy=False).view(np.uintp) >= self.n_cells
+        if outside.any():
+            self.cells = np.where(outside, self.n_cells, self.cells)
         if self.shares is not None:
             steps = np.rint(np.where(np.isnan(self.shares), 0.0, np.clip(self.shares, 0.0, 1.0)) * 2.0**SHARE_BITS)
             self.shares = steps
@@ -182,8 +190,97 @@ class Cells:
         self.cells = np.where(gone, self.n_cells, self.cells)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.bincount(self.cells, self.shares, minlength=self.n_cells + 1)[: self.n_cells]
+        sums += np.bincount(self.cells.ravel(), self.shares, minlength=self.n_cells + 1)[: self.n_cells]
         return sums
+
+
+@dataclass(eq=False)
+class Between:
+    """Numbers of records by column, group and cell; each record is divided between the two cells next to its place.
+
+    A record at 2.25 counts 3/4 in cell 2 and 1/4 in cell 3, in whole numbers of 2^-20 that add up to one. A place that
+    is not a number from 0 to ``n_places`` - 1 counts nothing. The sums have zeros for a last group, of records that are
+    dropped.
+
+    Attributes
+    ----------
+    by : Cells
+        Group of each record; K columns share it.
+    places : (K, N) array
+        Place of each record in each column; used up.
+    n_places : int
+        Number of cells of a column, at most 2^13.
+    """
+
+    by: Cells
+    places: FloatArray
+    n_places: int
+    _cells: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        steps = self.places
+        with np.errstate(all="ignore"):
+            steps *= 2.0**SHARE_BITS
+            # Numbers near 1.5 2^52 are whole, and their lower bits are what was added.
+            steps += _LOW_BITS
+        most = _LOW_BITS + (self.n_places - 1) * 2.0**SHARE_BITS
+        # Not a number is neither.
+        inside = steps.min(initial=most) >= _LOW_BITS and steps.max(initial=most) <= most
+        outside = None if inside else ~((steps >= _LOW_BITS) & (steps <= most))
+        if outside is not None:
+            steps[outside] = _LOW_BITS
+        self._cells = steps.view(np.int64) >> SHARE_BITS
+        self._cells += np.arange(len(steps))[:, np.newaxis] * self._n_cells - _FIRST_CELL
+        steps -= _LOW_BITS - _WHOLE
+        if outside is not None:
+            # Dropped, whatever the group.
+            steps[outside] = 0.0
+
+    @property
+    def _n_cells(self) -> int:
+        """Cells of a column, those of the last group included."""
+        return (self.by.n_cells + 1) * self.n_places
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.places) * self._n_cells,)
+
+    @property
+    def scale(self) -> float:
+        return 2.0**-SHARE_BITS
+
+    def drop(self, gone: BoolArray) -> None:
+        self.by.drop(gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        """Add 2^34 + 2^20 p for each record at p = i + s to its lower cell i: see ``whole``."""
+        cells = self._cells + self.by.cells * self.n_places
+        sums += np.bincount(cells.ravel(), self.places.ravel(), minlength=len(sums))
+        return sums
+
+    @property
+    def whole(self) -> Callable[[FloatArray], FloatArray]:
+        """Function that turns sums of at most 2^13 records into whole numbers of 2^-20."""
+        return functools.partial(_divided, shape=(len(self.places), self.by.n_cells + 1, self.n_places))
+
+
+def _divided(sums: FloatArray, shape: tuple[int, int, int]) -> FloatArray:
+    """Return counts of records that are divided between two cells, given their sums by lower cell.
+
+    For c <= 2^13 records between i and i + 1 the sum is t = c h + 2^20 sum(s), h = 2^34 + 2^20 i, which is less than
+    2^48, and sum(s) <= c: t / h is at least c and less than c + 1, and so gives c and the sum of s.
+    """
+    found = sums.reshape(shape)
+    heights = _WHOLE + np.arange(shape[2]) * 2.0**SHARE_BITS
+    counts = np.floor(found / heights)
+    upper = found - counts * heights
+    counts *= 2.0**SHARE_BITS
+    counts -= upper
+    # No place is above the last cell, so nothing of it is left over.
+    counts[:, :, 1:] += upper[:, :, :-1]
+    # Records that are dropped, of which there may be more.
+    counts[:, -1] = 0.0
+    return counts.ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,14 +303,29 @@ class Grouped:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        n_rows = len(self.of)
+        return self._by_cell(self.of.ints, sums)
+
+    def _by_cell(self, entries: FloatArray, sums: FloatArray) -> FloatArray:
+        n_rows, cells = len(entries), self.by.cells
         if self.by.n_cells <= _FEW_CELLS:
-            members = np.equal(self.by.cells, np.arange(self.by.n_cells)[:, np.newaxis]).astype(np.float64)
-            sums += members @ self.of.ints
+            sums += np.equal.outer(np.arange(self.by.n_cells), cells).astype(np.float64) @ entries
             return sums
-        places = (np.ones(n_rows), self.by.cells, np.arange(n_rows + 1))
-        sums += (csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ self.of.ints)[:-1]
+        places = (np.ones(n_rows), cells, np.arange(n_rows + 1))
+        by_cell: FloatArray = np.asarray(csr_array(places, shape=(n_rows, self.by.n_cells + 1)).T @ entries)
+        sums += by_cell[:-1]
         return sums
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedSquares(Grouped):
+    """Sums of the squared entries of rows by cell."""
+
+    @property
+    def scale(self) -> float:
+        return self.of.steps**-2
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        return self._by_cell(self.of.ints * self.of.ints, sums)
 
 
 @dataclass(eq=False)
@@ -259,6 +371,7 @@ class ExactSum:
         self.scale = form.scale
         # Columns one after another, as LAPACK stores a triangle.
         self._now = np.zeros(form.shape, order="F")
+        self._whole = form.whole if isinstance(form, Between) else None
         self._lower: IntArray | None = None
         self._upper: IntArray | None = None
         self._n_now = self._n_lower = 0
@@ -285,15 +398,17 @@ class ExactSum:
 
     def values(self) -> FloatArray:
         """Return the sum in its own units: rounded once to float64, and once times the scale."""
-        if self._lower is None:
+        if self._lower is None and self._whole is None:
             return self._now * self.scale
         self._carry()
+        if self._lower is None:
+            return np.zeros(self._now.shape)
         if self._upper is None:
-            total = self._lower.astype(np.float64)
+            total: FloatArray = self._lower.astype(np.float64)
         else:
             self._spill()
             # Both are exact in float64, and so is the product: one rounding.
-            total = self._upper * 2.0**_HALF
+            total = np.ldexp(self._upper.astype(np.float64), _HALF)
             total += self._lower
         total *= self.scale
         return total
@@ -309,7 +424,8 @@ class ExactSum:
         if not self._n_now:
             return
         # Converted first: adding floats to integers would be done in floats.
-        whole = self._now.astype(np.int64)
+        now = self._now if self._whole is None else self._whole(self._now)
+        whole = now.astype(np.int64)
         if self._lower is None:
             self._lower = whole
         else:

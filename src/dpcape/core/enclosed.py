@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcape.core.arrays import BoolArray, FloatArray, SingleArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
@@ -109,10 +109,6 @@ class HeldBlock:
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over rows without targets."""
         return (self._block[0][start : start + size] for start in range(0, self.n_records, size))
-
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return an iterator over rows in single precision, made a little shorter so that none exceeds its bound."""
-        return ((block * (1 - 2.0**-23)).astype(np.float32) for block in self.feature_blocks(size))
 
 
 class Enclosed(Statistic[Any, FloatArray]):  # type: ignore[explicit-any]  # records are known when it runs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 BLOCK_ROWS = 1024
@@ -20,15 +20,6 @@ WIDE_ENTRIES = 2**24
 
 UNIT_ROUNDOFF = 2.0**-53
 """Largest relative error of one operation in double precision."""
-
-SINGLE_ROWS = 256
-"""Rows per block whose products are summed in single precision."""
-
-SINGLE_BLOCKS = 3
-"""Blocks whose sums are added in single precision; the sums of these groups are added in double precision."""
-
-SINGLE_ROUNDOFF = 2.0**-24
-"""Largest relative error of one operation in single precision."""
 
 Rounding: TypeAlias = Callable[[float], float]
 """Function from a number of records to a bound on the Euclidean floating-point error of their total."""
@@ -48,24 +39,25 @@ class Extent:
         Largest Euclidean length of one unit's packed contribution.
     rounding : callable
         Function from a number of records to a bound on the floating-point error of their total.
-    changed : callable
-        The same for the part of that error that may differ between two totals whose records differ in one unit; by
-        default all of it.
+    in_neighbours : callable or None
+        The same for the part of that error that may differ between two totals whose records differ in one unit; None
+        for all of it.
 
     Privacy
     -------
-    Diameter and radius hold for exact arithmetic; ``rounding``, or ``changed``, bounds what floating point adds.
+    Diameter and radius hold for exact arithmetic; ``rounding``, or ``in_neighbours``, bounds what floating point adds.
     """
 
     size: float
     diameter: float
     radius: float
     rounding: Rounding
-    changed: Rounding = field(default=None)  # type: ignore[assignment]  # set below
+    in_neighbours: Rounding | None = None
 
-    def __post_init__(self) -> None:
-        if self.changed is None:
-            object.__setattr__(self, "changed", self.rounding)
+    @property
+    def changed(self) -> Rounding:
+        """Function from a number of records to the part of the error that may differ between neighbouring totals."""
+        return self.rounding if self.in_neighbours is None else self.in_neighbours
 
     @property
     def released_size(self) -> float:
@@ -178,54 +170,6 @@ def row_error(width: float, reach: float, *, roundings: float = 64) -> float:
 def cross_error(left: float, right: float, left_error: float, right_error: float) -> float:
     """Return how far l r' moves where rows of at most ``left`` and ``right`` move by these errors; also for x x'."""
     return left * right_error + right * left_error + left_error * right_error
-
-
-def products_extent(size: float, diameter: float, radius: float, *, n_features: float, single: bool = False) -> Extent:
-    """Return the extent of sums of products of rows, in double precision or in blocks of single precision.
-
-    *Single precision.* Rows are read in blocks of b = 256 that start at multiples of b, whatever the records are, and
-    an invalid row is left out of its own block only. Replacing a record therefore changes one block. The sums of all
-    others are the same numbers as before: a linear algebra library orders its additions by shape, by place in memory
-    and by the number of threads, and none of these depends on records. (The guarantee states this as an assumption.)
-    In the changed block an entry of a row that was shortened is rounded once, so each product has at most 3 roundings,
-    and a sum of b of them in any order, with or without fused multiply-add, b - 1 more. With u = 2^-24 and gamma(k) =
-    k u / (1 - k u), every entry of the sum is off by at most gamma(b + 2) times the sum of the absolute values of its
-    terms (Higham 2002, section 3.1). The absolute values of the entries of x x' form a matrix of the same length |x|^2,
-    so the sum is off by at most gamma(b + 2) b r.
-
-    The sums of three blocks, at places 3 i to 3 i + 2 whatever the records are, are added in single precision, one
-    after the other. Of these groups too, one changes. Two blocks have a sum of length at most 2 b r (1 + gamma(b + 2)),
-    three 3 b r (1 + gamma(b + 2)) (1 + u), and rounding them adds at most u times these: less than 6 u b r together.
-    So the group is off from what it is with the exact sum of the changed block by less than gamma b r, gamma =
-    gamma(b + 8). What underflows, at most 2^-126 per product or entry, is lost in what is to spare, because single
-    precision is for at most 2^16 columns and bounds of at least 2^-20. Both totals together: 2 gamma b r, which is
-    0.57% of the diameter sqrt(2) r of a second moment. Adding the sums of groups rounds in double precision and counts
-    for all records, as in :func:`rounding_in_blocks`.
-
-    Parameters
-    ----------
-    size : float
-        Length of the packed vector.
-    diameter, radius : float
-        Of one record's contribution, in exact arithmetic.
-    n_features : float
-        Columns of a row.
-    single : bool
-        Whether blocks are summed in single precision.
-    """
-    added = rounding_in_blocks(n_features, radius, block=SINGLE_ROWS if single else BLOCK_ROWS)
-    if single is False:
-        return Extent(size, diameter, radius, added)
-    roundings = (SINGLE_ROWS + 8) * SINGLE_ROUNDOFF
-    gamma = roundings / (1 - roundings) if single else 0.0
-
-    def rounding(n_records: float) -> float:
-        return added(n_records) + gamma * n_records * radius
-
-    def changed(n_records: float) -> float:
-        return added(n_records) + gamma * min(SINGLE_ROWS, n_records) * radius
-
-    return Extent(size, diameter, radius, rounding, changed)
 
 
 def rounding_one_by_one(radius: float, *, further: float = 0) -> Rounding:

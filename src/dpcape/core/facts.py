@@ -165,9 +165,6 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         set, and not sent, if all are.
     labels_are : str or msgspec.UNSET
         What class labels are at the sites: "integers", "numbers" or "booleans"; not set, and not sent, for text.
-    precision : str or msgspec.UNSET
-        "single" for records whose products may be summed in blocks of single precision; not set, and not sent, for
-        double precision.
     """
 
     kind: str
@@ -187,7 +184,6 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     typed: TypedColumns | msgspec.UnsetType = msgspec.UNSET
     schemas: tuple[PublicSchema | None, ...] | msgspec.UnsetType = msgspec.UNSET
     labels_are: str | msgspec.UnsetType = msgspec.UNSET
-    precision: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def columns(self) -> tuple[PublicColumn, ...]:
@@ -203,15 +199,6 @@ class PublicFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def n_features(self) -> int:
         """Number of columns, over all views."""
         return sum(self.widths)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether products of these records are summed in blocks of single precision."""
-        return self.precision == "single"
-
-    def in_double(self) -> PublicFacts:
-        """Return the same facts for double precision, in which all records can be read."""
-        return msgspec.structs.replace(self, precision=msgspec.UNSET)
 
     def shape_facts(self) -> PublicFacts:
         """Return the facts that must be equal at all sites: these, without the number of records."""

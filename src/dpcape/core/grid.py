@@ -51,6 +51,14 @@ def reach_on_grid(reach: float, width: float) -> float:
     return reach * (2.0**ROW_BITS / steps_per_unit(ROW_BITS, width)) * (1 + 2.0**-40)
 
 
+def entry_on_grid(reach: float, width: float) -> float:
+    """Return how large an entry may be on the grid if it is at most 1 before: half a step more.
+
+    The grid is that of rows of this ``width`` that are at most ``reach`` long.
+    """
+    return 1 + reach * (0.5 + 2.0**-16) / steps_per_unit(ROW_BITS, width)
+
+
 class GridRows:
     """Rows as integers, in float64.
 
@@ -79,7 +87,7 @@ class GridRows:
         return self.ints / self.steps
 
     def products(self, columns: PublicColumns, steps: float = 1.0) -> FloatArray:
-        """Return the products with public columns, (N, K), computed from exact sums, in steps of which one unit has some.
+        """Return the products with public columns, (N, K), computed from exact sums, times ``steps``.
 
         Entry by entry the absolute values add up to at most 2^20 2^32 (Cauchy and Schwarz), so every partial sum, in
         any order, is an integer below 2^53.
@@ -105,7 +113,8 @@ class GridRows:
     def nearest(self, columns: PublicColumns) -> IntArray:
         """Return which public column each row is nearest to, the first of those at equal distance."""
         distances = self.products_by_column(columns, -2.0)
-        nearest, least = np.zeros(len(self), dtype=np.intp), np.full(len(self), np.inf)
+        nearest: IntArray = np.zeros(len(self), dtype=np.intp)
+        least = np.full(len(self), np.inf)
         with np.errstate(all="ignore"):
             distances += columns.squares[:, np.newaxis]
             for at, distance in enumerate(distances):
@@ -116,7 +125,8 @@ class GridRows:
 
     def squared_lengths(self) -> FloatArray:
         """Return the squared lengths of rows in their own units."""
-        return np.einsum("ij,ij->i", self.ints, self.ints) / self.steps**2
+        squares: FloatArray = np.einsum("ij,ij->i", self.ints, self.ints)
+        return squares / self.steps**2
 
     def drop(self, gone: BoolArray) -> None:
         """Set rows to zero."""
@@ -131,9 +141,11 @@ class PublicColumns:
     ----------
     matrix : (D, K) or (D,) array
         Finite numbers.
+    bits : int
+        Columns are at most 2^bits steps long.
     """
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: FloatArray, bits: int = PUBLIC_BITS) -> None:
         columns = np.array(matrix, dtype=np.float64)
         if columns.ndim == 1:
             columns = columns[:, np.newaxis]
@@ -143,7 +155,7 @@ class PublicColumns:
         # From above, and so coarse that all libraries agree on them.
         lengths = np.sqrt(np.einsum("ij,ij->j", self._scaled, self._scaled)) * (1 + len(columns) * 2.0**-50)
         lengths = (np.floor(lengths * 2.0**20) + 1) * 2.0**-20
-        steps = steps_per_unit(PUBLIC_BITS, len(columns)) / lengths
+        steps = steps_per_unit(bits, len(columns)) / lengths
         self.ints = np.rint(self._scaled * steps)
         # In two factors where one would overflow or vanish.
         half = exponents // 2 if np.abs(exponents).max(initial=0) > _ORDINARY else exponents
@@ -158,7 +170,8 @@ class PublicColumns:
         """Squared lengths of the columns."""
         sums = np.array([math.fsum(entry * entry for entry in column) for column in self._scaled.T.tolist()])
         with np.errstate(all="ignore"):
-            return np.ldexp(sums, 2 * self._exponents)
+            squares: FloatArray = np.ldexp(sums, 2 * self._exponents)
+        return squares
 
 
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
@@ -270,6 +283,14 @@ def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: f
     else:
         view[at] = np.rint(view[at] * factors[at, np.newaxis])
     return factors, finite
+
+
+def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
+    """Return the squared lengths of rows on a grid of so many steps per unit; exact, in any order, up to 2^53."""
+    ints = np.multiply(rows, steps)
+    np.rint(ints, out=ints)
+    squares: FloatArray = np.einsum("ij,ij->i", ints, ints)
+    return squares
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.core.arrays import BoolArray, FloatArray, IntArray, SingleArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.facts import PublicFacts
 
 if TYPE_CHECKING:
@@ -45,17 +45,6 @@ class RowBlocks(Protocol):
 
     def feature_blocks(self, size: int) -> Iterator[FloatArray]:
         """Return blocks of clipped rows, each (at most ``size``, n_features)."""
-
-
-class ProductBlocks(RowBlocks, Protocol):
-    """Rows of bounded length, read in blocks of double or single precision."""
-
-    def single_blocks(self, size: int) -> Iterator[SingleArray]:
-        """Return blocks of clipped rows in single precision, each (at most ``size``, n_features).
-
-        Blocks begin at multiples of ``size``, whatever the records are; a row that is invalid is missing in its own,
-        which may be empty.
-        """
 
 
 class ShortenedBlocks(Protocol):
@@ -114,13 +103,6 @@ class CodedBlocks(Protocol):
         A number is its place in the public range, from -1 to 1, a category the position of its level, and NaN a
         missing value.
         """
-
-
-class SubjectSeries(Protocol):
-    """Time series of several people, read one person at a time."""
-
-    def each_subject(self) -> Iterator[FloatArray]:
-        """Return the series of each subject, (time points, n_features), every time point clipped."""
 
 
 class HeldRecords(TiledRecords, Protocol):

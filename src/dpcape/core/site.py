@@ -237,9 +237,7 @@ class Site:
         if terms.n_records.get(self.name) != self._facts.n_records:
             why = f"its number of records for {self.name} is not the site's"
             raise ProtocolError("The allowance was refused", why, "Form the federation again.")
-        # Double precision is always possible; single precision, which rounds more, only if the facts say so.
-        own = self._facts.shape_facts()
-        if terms.facts not in (own, own.in_double()):
+        if terms.facts != self._facts.shape_facts():
             why = f"its facts about the records of {self.name} are not the site's"
             raise ProtocolError("The allowance was refused", why, "Form the federation again.")
         if not set(terms.sites) <= set(self._pinned):
@@ -375,7 +373,6 @@ class _Guarded:
         return self._noise.child(*labels)
 
     def _statistic(self, request: Request) -> AnyStatistic:
-        # This site's facts, with its numbers of records and rows, in the precision that all sites have.
-        facts = msgspec.structs.replace(self._site.facts, precision=self.terms.facts.precision)
-        built = build(request.statistic, facts, decode_public(request.public))
+        # This site's facts, with its numbers of records and rows.
+        built = build(request.statistic, self._site.facts, decode_public(request.public))
         return built.at(self.terms.sites.index(self.name))

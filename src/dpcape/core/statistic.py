@@ -95,11 +95,6 @@ class Statistic(ABC, Generic[RecordsT_contra, MeanT_co]):
         """Whether its mean has a part for each site, which stays visible under every protocol."""
         return self.numbers.get("n_sites", 1) > 1
 
-    @property
-    def in_single(self) -> bool:
-        """Whether blocks of records are summed in single precision."""
-        return bool(self.numbers.get("single", False))
-
     def at(self, place: int) -> Self:
         """Return this statistic as the site computes it that is number ``place`` among the sorted names of all sites.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,14 +17,70 @@ _ENTRIES = 1 << 17
 _PART_ENTRIES = 1 << 17
 # Rows are a multiple of this.
 _ALIGNED = 8
+# Wide rows: so many together that a public matrix is not read anew for every few, in at most 32 MiB.
+_TOGETHER, _WIDE_ENTRIES = 32, 1 << 22
 
 
 def tile_rows(n_features: int, n_records: int) -> int:
     """Return the records of a tile: it follows from public numbers."""
-    fitting = _ALIGNED * max(1, min(ROUND, _ENTRIES // max(1, n_features)) // _ALIGNED)
+    width = max(1, n_features)
+    most = min(ROUND, max(_ENTRIES // width, min(_TOGETHER, _WIDE_ENTRIES // width)))
+    fitting = _ALIGNED * max(1, most // _ALIGNED)
     # Tiles of one size, so that little of the last is left.
     n_tiles = max(1, -(-n_records // fitting))
     return _ALIGNED * max(1, -(-n_records // (n_tiles * _ALIGNED)))
+
+
+class Series:
+    """The time series of one subject, read when it is asked for; one row of zeros if it is invalid.
+
+    What is computed from it is computed from it alone, in arrays of its own. What was computed last is kept, because
+    later releases of an analysis often begin with the same.
+
+    Parameters
+    ----------
+    read : callable
+        Reads the series, (time points, n_features), every time point clipped; None if it is invalid.
+    n_features : int
+        Number of columns.
+    """
+
+    def __init__(self, read: Callable[[], FloatArray | None], n_features: int) -> None:
+        self._read, self._n_features = read, n_features
+        self._values: FloatArray | None = None
+        self._is_valid: bool | None = None
+        self._kept: tuple[bytes, FloatArray] | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the series can be read; what was found first stands."""
+        if self._is_valid is None:
+            self._is_valid = self._read_now() is not None
+        return self._is_valid
+
+    @property
+    def values(self) -> FloatArray:
+        """The series; not to be changed."""
+        found = self._read_now() if self._values is None else self._values
+        return np.zeros((1, self._n_features)) if found is None else found
+
+    def kept(self, key: bytes, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return what a function makes of the series, kept under a key that says which function it is."""
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, compute(self.values)
+        return self._kept[1]
+
+    def forget(self) -> None:
+        """Release the series, not what was computed from it."""
+        self._values = None
+
+    def _read_now(self) -> FloatArray | None:
+        self._values = self._read()
+        return self._values
+
+
+def _no_series() -> Series:
+    return Series(lambda: None, 0)
 
 
 @dataclass
@@ -45,12 +101,15 @@ class Tile:
     codes : (N, columns) array
         Columns of a table, stored one after another: places in the public range, from -1 to 1, positions of levels,
         and NaN for a missing value; without columns for other kinds.
+    series : Series
+        Time series of the only subject of a tile, where whole subjects are protected.
     """
 
     rows: GridRows
     factors: FloatArray
     targets: FloatArray
     codes: FloatArray
+    series: Series = field(default_factory=_no_series)
 
     @property
     def n_records(self) -> int:
@@ -89,7 +148,16 @@ def tile_of_codes(codes: FloatArray) -> Tile:
     return Tile(GridRows(np.empty((n_records, 0)), 1.0), np.ones(n_records), np.zeros(n_records), codes)
 
 
+def tile_of_series(series: Series) -> Tile:
+    """Return a tile of one subject."""
+    return Tile(GridRows(np.empty((1, 0)), 1.0), np.ones(1), np.zeros(1), np.empty((1, 0)), series)
+
+
 def empty_tile(kind: str, n_features: int) -> Tile:
     """Return a tile of rows of zeros, from which the shapes of a statistic's sums follow."""
     zeros = np.zeros((_ALIGNED, n_features))
-    return tile_of_codes(zeros) if kind == "table" else tile_of_rows(GridRows(zeros, 1.0), np.ones(_ALIGNED))
+    if kind == "table":
+        return tile_of_codes(zeros)
+    tile = tile_of_rows(GridRows(zeros, 1.0), np.ones(_ALIGNED))
+    tile.series = Series(lambda: None, n_features)
+    return tile

@@ -55,8 +55,7 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
         parts = None if statistic.assumption else records.each_part(PartSums.of(statistic))
         sums = [] if parts is None else joined(parts)
         return statistic.packed([entry.values() for entry in sums]) if sums else statistic.total(records)
-    # The rounding bound in single precision assumes one order of additions, which workers on a cluster may not share.
-    if is_own(type(statistic)) and not statistic.assumption and not statistic.facts.is_single:
+    if is_own(type(statistic)) and not statistic.assumption:
         totals = records.each_part(PartTotal.of(statistic))
         if totals is not None:
             return _added(totals, statistic.size)

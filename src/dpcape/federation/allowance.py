@@ -102,7 +102,6 @@ class Allowance:
         self._plans: list[ReleaseNoise] = []
         self._stated = list(stated)
         self._by_site = False
-        self._in_single = False
         self._on_release = on_release
         self.releases: list[ReleaseRecord] = []
 
@@ -144,7 +143,6 @@ class Allowance:
         if requested.assumption and requested.assumption not in self._stated:
             self._stated.append(requested.assumption)
         self._by_site = self._by_site or requested.by_site
-        self._in_single = self._in_single or requested.in_single
         request = Request(release=number, statistic=requested.name, public=public_arrays(requested.public), plan=plan)
         outcome, step = self._outcome(request, plan, requested.released_size)
         divisor = self._terms.divisor(outcome.survivors)
@@ -235,6 +233,5 @@ class Allowance:
             clusters=self._federation.clusters,
             shows_heads=self._federation.shows_heads,
             by_site=self._by_site,
-            in_single=self._in_single,
             deltas=self._deltas,
         )

@@ -306,14 +306,9 @@ class Federation:
 
 
 def _common_facts(described: Mapping[str, Described]) -> PublicFacts:
-    """Return the facts that are equal at all sites, or raise if they differ.
-
-    Precision may differ: it is single only where it is so at all sites.
-    """
+    """Return the facts that are equal at all sites, or raise if they differ."""
     names = sorted(described)
     shapes = {name: entry.facts.shape_facts() for name, entry in described.items()}
-    if not all(shape.is_single for shape in shapes.values()):
-        shapes = {name: shape.in_double() for name, shape in shapes.items()}
     first = shapes[names[0]]
     for name in names[1:]:
         other = shapes[name]

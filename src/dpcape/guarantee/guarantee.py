@@ -176,13 +176,6 @@ BY_SITE = "the result has a noisy total of each site that it names, visible unde
 RANGES_AND_LEVELS = "ranges and levels of columns"
 PUBLIC_FACTS = ("site sizes", "dimensions", "names of columns and classes", "bounds", "number of releases")
 
-
-IN_SINGLE = "that records are summed in single precision"
-SAME_ORDER = (
-    "a site's linear algebra library adds numbers in an order that does not depend on them (sums of blocks in single "
-    "precision)"
-)
-
 # If invalid records are refused, a run makes public that there are none.
 ALL_VALID = "that all records are valid"
 LEDGER_HEADS = "heads of the sites' ledgers, which change when a site takes part in a study"
@@ -212,7 +205,6 @@ def guarantee_of(
     clusters: Mapping[str, str] | None = None,
     shows_heads: bool = False,
     by_site: bool = False,
-    in_single: bool = False,
     deltas: Mapping[str, float] | None = None,
 ) -> Guarantee:
     """Return the guarantee of an allowance whose first releases followed ``plans``; the rest counts in full.
@@ -220,8 +212,7 @@ def guarantee_of(
     ``took_part`` are the sites in every release so far. ``stated`` are assumptions of the statistics' authors; with
     any, the figures are conditional, not verified. ``separation`` has each site's mode, for sites behind an engine;
     ``clusters`` has the cluster of each site that computes on one. ``shows_heads`` says that sites have ledgers on
-    disk, whose heads the coordinator and the other sites see. ``by_site`` says that a release has a part for each
-    site, ``in_single`` that one was summed in single precision.
+    disk, whose heads the coordinator and the other sites see. ``by_site`` says that a release has a part for each site.
 
     ``deltas`` has a delta of each site's own. A site's view is mu-GDP up to (gap, tail) whatever delta is asked about:
     its epsilon at its own delta is read off the same curve, and takes nothing from the figures at the terms' delta.
@@ -243,7 +234,6 @@ def guarantee_of(
             *((RANGES_AND_LEVELS,) if terms.facts.kind == "table" else ()),
             *((ALL_VALID,) if terms.facts.invalid == "refuse" else ()),
             *((LEDGER_HEADS,) if shows_heads else ()),
-            *((IN_SINGLE,) if in_single else ()),
         ),
         releases=len(terms.shares),
         n_colluding=terms.settings.n_colluding,
@@ -256,7 +246,6 @@ def guarantee_of(
             *separation_lines(modes),
             *cluster_lines(clusters or {}),
             *_large_delta(terms, max([terms.delta, *(deltas or {}).values()])),
-            *((SAME_ORDER,) if in_single else ()),
             *stated,
         ),
         status=_status(terms, stated, modes),

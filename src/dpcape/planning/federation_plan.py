@@ -247,7 +247,6 @@ def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
                 extent_of(entry.name, **entry.numbers),
                 entry.assumption,
                 entry.by_site,
-                entry.in_single,
             ),
             noted.terms.shares[number],
         )

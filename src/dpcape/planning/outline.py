@@ -98,7 +98,6 @@ class Outline:
             separation=separation,
             shows_heads=shows_heads,
             by_site=any(entry.statistic.by_site for entry in self.releases),
-            in_single=any(entry.statistic.in_single for entry in self.releases),
         )
 
     def scale(self, plan: ReleaseNoise) -> float:

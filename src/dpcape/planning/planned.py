@@ -46,8 +46,6 @@ class PlannedStatistic:
         Assumption under which the diameter holds, in words; empty if the diameter is proved.
     by_site : bool
         Whether its mean has a part for each site.
-    in_single : bool
-        Whether blocks of records are summed in single precision.
     """
 
     name: str
@@ -55,7 +53,6 @@ class PlannedStatistic:
     extent: Extent
     assumption: str = ""
     by_site: bool = False
-    in_single: bool = False
 
     @property
     def size(self) -> int:
@@ -155,8 +152,7 @@ def plans_of(releases: Sequence[PlannedRelease], terms: Terms, protocol: Protoco
 def _statistic(release: Release, facts: PublicFacts) -> PlannedStatistic:
     n_sites = release.numbers.get("n_sites")
     by_site = n_sites is not None and n_sites > 1
-    in_single = bool(release.numbers.get("single"))
-    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site, in_single)
+    return PlannedStatistic(release.statistic, facts, release.extent, release.assumption, by_site)
 
 
 def releases_of(

@@ -147,7 +147,6 @@ class RecordingAllowance(Allowance):
         self._plans: list[ReleaseNoise] = []
         self._stated: list[str] = []
         self._by_site = False
-        self._in_single = False
         self.statistics: list[AnyStatistic] = []
         self._on_release = None
         self.counted = ValidShare()
@@ -174,7 +173,6 @@ class RecordingAllowance(Allowance):
         if statistic.assumption and statistic.assumption not in self._stated:
             self._stated.append(statistic.assumption)
         self._by_site = self._by_site or statistic.by_site
-        self._in_single = self._in_single or statistic.in_single
         self.statistics.append(statistic)
         self._note(len(self._plans) - 1, statistic, plan, self._terms.sites, self._terms.divisor(self._terms.sites))
         if not self.left:
@@ -211,5 +209,4 @@ def _data_plan(facts: PublicFacts, tables: tuple[Columns, ...]) -> DataPlan:
         unit=facts.unit,
         rows_per_subject=_TIME_POINTS if facts.unit == "subject" else None,
         invalid=facts.invalid,
-        precision="single" if facts.is_single else "double",
     )

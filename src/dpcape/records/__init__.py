@@ -58,7 +58,6 @@ def rows(
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
-    precision: str | None = None,
     progress: bool = False,
 ) -> Rows | Streamed:
     """Return the rows of a table as records.
@@ -93,15 +92,12 @@ def rows(
         that runs makes public that all records are valid.
     schema : SchemaOrPath or None
         Another name of `ranges`; or the path of a schema file.
-    precision : str or None
-        Precision in which second moments are summed, if all sites have the same: "single" takes half the time of
-        "double", for 0.6% more noise. None is "single" for arrays of float32 without ranges, else "double".
     progress : bool
         Whether to show a bar on standard error while a stream is read.
 
     Privacy
     -------
-    One row is one record. Public: number of rows and columns, names, bound, ranges, levels, fills, precision. The exact
+    One row is one record. Public: number of rows and columns, names, bound, ranges, levels, fills. The exact
     norm of every row an analysis sees is at most `bound`, rounding included.
 
     Edge cases
@@ -129,7 +125,7 @@ def rows(
            [0.3, 0.4]])
     """
     ranges = described(schema, ranges)
-    recipe = _of_rows(bound, ranges, missing, feature_names, invalid, precision)
+    recipe = _of_rows(bound, ranges, missing, feature_names, invalid)
     if is_streamed(X):
         return warned(stream_records(recipe, X, progress=progress))
     data = raw_table(X, ranges, feature_names)
@@ -145,7 +141,6 @@ def views(
     missing: object = None,
     feature_names: Sequence[Sequence[str] | None] | None = None,
     invalid: str = "zero",
-    precision: str | None = None,
     progress: bool = False,
 ) -> Views | Streamed:
     """Return two or more tables with the same records, in the same order, as records.
@@ -167,8 +162,6 @@ def views(
         One list of names per view; each may be None.
     invalid : str
         As for `rows`; a record is invalid if it is in any view.
-    precision : str or None
-        As for `rows`; None is "single" if all views are arrays of float32 without ranges.
     progress : bool
         As for `rows`.
 
@@ -197,7 +190,7 @@ def views(
         strict=True,
     )
     policy = checked_policy(invalid)
-    recipe = OfViews(tuple(OfRows(*of_view, policy, precision) for of_view in options), policy)
+    recipe = OfViews(tuple(OfRows(*of_view, policy) for of_view in options), policy)
     if any(map(is_streamed, sources)):
         return warned(stream_records(recipe, *sources, progress=progress))
     pairs = list(zip(sources, recipe.tables, strict=True))
@@ -219,7 +212,6 @@ def labelled(
     feature_names: Sequence[str] | None = None,
     invalid: str = "zero",
     schema: SchemaOrPath | None = None,
-    precision: str | None = None,
     progress: bool = False,
 ) -> Labelled | Streamed:
     """Return rows with a response or a class label as records.
@@ -249,8 +241,6 @@ def labelled(
         See `rows`.
     schema : SchemaOrPath or None
         See `rows`.
-    precision : str or None
-        See `rows`.
     progress : bool
         See `rows`.
 
@@ -269,7 +259,7 @@ def labelled(
         must, remedy = "be given", "Use response=(low, high) for numbers and classes=[...] for labels."
         raise InvalidParameter("Either response or classes", must, "neither" if response is None else "both", remedy)
     ranges = described(schema, ranges)
-    recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid, precision), response, classes, outside)
+    recipe = OfLabelled(_of_rows(bound, ranges, missing, feature_names, invalid), response, classes, outside)
     if is_streamed(X):
         return warned(stream_records(recipe, X, y, progress=progress))
     target = y if isinstance(y, str) else None
@@ -283,7 +273,6 @@ def _of_rows(
     missing: object,
     names: Sequence[str] | None,
     invalid: str,
-    precision: str | None,
 ) -> OfRows:
     checked = None if bound is None else checked_bound(bound)
-    return OfRows(checked, ranges, missing, names, checked_policy(invalid), precision)
+    return OfRows(checked, ranges, missing, names, checked_policy(invalid))

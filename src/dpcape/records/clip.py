@@ -22,13 +22,6 @@ u), in both cases the result stays below bound for every D below 2^40.
 of squares above 2^-178. Its norm now lies between 2^-89 and 2^(424 + log2(D)/2), nothing can overflow, and it
 is scaled to `target` as above.
 
-*Single precision*, for bounds from 2^-20 to 2^20 and at most 2^16 columns. Let w = 2^-24. A sum of squares computed
-in single precision, in any order, is s (1 + a) + b with |a| <= D w / (1 - D w) and b at most D 2^-126. If it is
-at most (t (1 - (D + 16) 2^-23))^2, t = bound * (1 - 2^-23), then s <= t^2 and the row is left as it is: the square of
-the bracket is below 1 - (3 D + 48) w, and b is below D 2^-84 relative to t^2. A block with a longer row is clipped in
-double precision to t as above, then rounded: each entry grows by at most w relative to itself, or 2^-150, so the norm
-is at most t (1 + w) + sqrt(D) 2^-150, which is below the bound.
-
 Bounds are accepted between 1e-40 and 1e40, so no quotient above can overflow or lose digits, and neither can squares of
 the noise of third moments, which grow with the sixth power of the bound.
 """
@@ -41,7 +34,7 @@ from numbers import Real
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, SingleArray, shorten_rows
+from dpcape.core.arrays import FloatArray, shorten_rows
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND
 from dpcape.schema.column import check_finite
@@ -49,14 +42,7 @@ from dpcape.schema.column import check_finite
 STRIP_ENTRIES = 1 << 17
 """Entries handled together: 1 MiB of float64, so that norms and scaling find them in the cache."""
 
-
-SHRINK_SINGLE = 1 - 2.0**-23
-"""Factor applied to the bound before rows are rounded to single precision."""
-
 _NONE = np.empty(0, dtype=np.intp)
-
-# Bounds and columns for which sums of squares in single precision neither overflow nor underflow, and stay accurate.
-_SINGLE_BOUNDS, _SINGLE_COLUMNS = (2.0**-20, 2.0**20), 2**16
 
 
 def checked_bound(bound: object, *, subject: str = "bound") -> float:
@@ -104,41 +90,6 @@ def clip_rows(block: FloatArray, *, bound: float, out: FloatArray, factors: Floa
         np.copyto(out, block)
     if longest > target:
         shorten_rows(out, norms, target)
-
-
-def certainly_short(block: SingleArray, *, bound: float) -> bool:
-    """Return whether every single-precision row is within the bound, by norms computed in single precision."""
-    largest = bound * SHRINK_SINGLE * (1 - (block.shape[1] + 16) * 2.0**-23)
-    with np.errstate(over="ignore", invalid="ignore"):
-        longest = float(np.vecdot(block, block).max())
-    # NaN compares false with everything, so a block with NaN is not certainly short.
-    return bool(longest <= largest**2)
-
-
-def is_single(precision: str | None, holds_single: bool, bound: float, n_columns: int) -> bool:
-    """Return whether products of rows are summed in single precision.
-
-    Parameters
-    ----------
-    precision : str or None
-        "single" or "double"; None for single precision where the rows are held in it and it can be used.
-    holds_single : bool
-        Whether the rows are held in single precision.
-    bound : float
-        Largest norm of a row.
-    n_columns : int
-        Columns of a row.
-    """
-    if precision not in (None, "single", "double"):
-        remedy = "Leave it out to sum in the precision of the array."
-        raise InvalidParameter("precision", "be 'single', 'double' or None", repr(precision), remedy)
-    least, most = _SINGLE_BOUNDS
-    usable = least <= bound <= most and n_columns <= _SINGLE_COLUMNS
-    if precision == "single" and not usable:
-        must = f"be 'double' for bounds outside {least:.2g} to {most:.2g} and for more than {_SINGLE_COLUMNS} columns"
-        remedy = "Change the units of the columns, or leave precision out."
-        raise InvalidParameter("precision", must, "'single'", remedy)
-    return usable and (precision == "single" or (precision is None and holds_single))
 
 
 def strips(n_rows: int, n_columns: int, *, n_entries: int = STRIP_ENTRIES) -> Iterator[slice]:

@@ -89,7 +89,6 @@ class DataPlan:
     shape: tuple[int, ...] = ()
     pattern: str | None = None
     invalid: str = "zero"
-    precision: str = "double"
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
@@ -129,7 +128,6 @@ class DataPlan:
                 missing=first.missing,
                 feature_names=first.names or None,
                 invalid=self.invalid,
-                precision=self.precision,
                 progress=progress,
             )
         if self.kind == "table":
@@ -145,7 +143,6 @@ class DataPlan:
             n_features=first.n_columns,
             feature_names=first.names or None,
             invalid=self.invalid,
-            precision=self.precision,
         )
 
     def _typed(self, holding: Holding) -> Records:
@@ -169,7 +166,6 @@ class DataPlan:
                 missing=tuple(columns.missing for columns in self.tables),
                 feature_names=[columns.names or None for columns in self.tables],
                 invalid=self.invalid,
-                precision=self.precision,
                 progress=progress,
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)
@@ -185,7 +181,6 @@ class DataPlan:
             outside=self.outside,
             feature_names=columns.names or None,
             invalid=self.invalid,
-            precision=self.precision,
             progress=progress,
         )
 

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
-from dpcape.records.clip import SHRINK_SINGLE, STRIP_ENTRIES, certainly_short, clip_rows, is_single, longest_row, strips
+from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
 from dpcape.schema.column import check_finite
 from dpcape.schema.schema import Ranges, Schema, as_it_is
 from dpcape.schema.table import ArrayTable, Table, read_table
@@ -57,8 +57,6 @@ class Features:
         Names of the raw columns.
     invalid : str
         "zero" leaves out rows that cannot be read, "refuse" raises.
-    precision : str or None
-        "single" or "double"; None for "single" where the table is an array of single precision, taken as it is.
     is_checked : bool
         Whether all rows were read before; those that cannot be read are then not counted again.
     """
@@ -73,7 +71,6 @@ class Features:
         missing: object = None,
         feature_names: Sequence[str] | None = None,
         invalid: str = "zero",
-        precision: str | None = None,
         is_checked: bool = False,
     ) -> None:
         self._refuses = invalid == "refuse"
@@ -86,8 +83,6 @@ class Features:
         self.bound = _capped(bound, self._schema, subject)
         self.n_rows = self._table.shape[0]
         self.names, self.n_features = _names_and_width(self._table, self._schema)
-        self._holds_single = self._schema is None and _holds_single(self._table)
-        self.is_single = is_single(precision, self._holds_single, self.bound, self.n_features)
         self.n_invalid = 0
         self.preparation = "" if self._schema is None else self._schema.digest()
         self.ranges = () if self._schema is None else self._schema.ranges
@@ -172,25 +167,6 @@ class Features:
             self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows], some)
         return valid
 
-    def fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        """Write rows `start` to `stop` in single precision, as :meth:`fill` does in double precision.
-
-        No row becomes longer than the bound (see ``records/clip.py``), and what a row becomes depends on that row and
-        its place only: whether a row is left unchanged does not depend on the other rows.
-        """
-        valid = np.ones(stop - start, dtype=np.bool_)
-        for rows in self._strips(stop - start, entry_bytes=4):
-            goal, first, last = out[rows], start + rows.start, start + rows.stop
-            if self._holds_single:
-                # As in `_fill_strip`: copied before lengths are taken.
-                np.copyto(goal, cast("AnyArray", self._read(first, last)))
-                if certainly_short(goal, bound=self.bound):
-                    continue
-            strip = np.empty(goal.shape)
-            self._fill_strip(first, last, strip, valid[rows], shrink=SHRINK_SINGLE)
-            np.copyto(goal, strip, casting="same_kind")
-        return valid
-
     def emptied(self) -> Features:
         """Return the same columns with no row that is valid."""
         empty = copy.copy(self)
@@ -204,13 +180,12 @@ class Features:
         goal: FloatArray,
         valid: Mask,
         factors: FloatArray | None = None,
-        shrink: float = 1.0,
     ) -> None:
         """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
         # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
         try:
             self._prepare(self._read(start, stop), goal)
-            clip_rows(goal, bound=self.bound * shrink, out=goal, factors=factors)
+            clip_rows(goal, bound=self.bound, out=goal, factors=factors)
         except InvalidParameter:
             if self._refuses:
                 raise
@@ -220,8 +195,8 @@ class Features:
             # Halve until each invalid row is by itself.
             middle = (stop - start) // 2
             before, after = (None, None) if factors is None else (factors[:middle], factors[middle:])
-            self._fill_strip(start, start + middle, goal[:middle], valid[:middle], before, shrink)
-            self._fill_strip(start + middle, stop, goal[middle:], valid[middle:], after, shrink)
+            self._fill_strip(start, start + middle, goal[:middle], valid[:middle], before)
+            self._fill_strip(start + middle, stop, goal[middle:], valid[middle:], after)
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -240,9 +215,9 @@ class Features:
         columns = range(self._table.shape[1]) if self._columns is None else self._columns
         return [self._table.values(rows, column) for column in columns]
 
-    def _strips(self, n_rows: int, *, entry_bytes: int = 8) -> Iterator[slice]:
+    def _strips(self, n_rows: int) -> Iterator[slice]:
         """Return slices of rows to be read together: fewer from a table, where each column costs a call."""
-        n_entries = STRIP_ENTRIES * 8 // entry_bytes if isinstance(self._table, ArrayTable) else TABLE_ENTRIES
+        n_entries = STRIP_ENTRIES if isinstance(self._table, ArrayTable) else TABLE_ENTRIES
         return strips(n_rows, self.n_features, n_entries=n_entries)
 
     def _check(self) -> None:
@@ -274,10 +249,6 @@ class Features:
         except InvalidParameter:
             return False
         return True
-
-
-def _holds_single(table: Table) -> bool:
-    return isinstance(table, ArrayTable) and table.numbers(slice(0, 0)).dtype == np.float32
 
 
 def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
@@ -367,5 +338,4 @@ def facts_of(kind: str, *features: Features, invalid: str) -> PublicFacts:
         longest=tuple(table.longest for table in features) if is_ranged else (),
         invalid=invalid,
         schemas=tuple(table.schema for table in features) if any(preparations) else msgspec.UNSET,
-        precision="single" if all(table.is_single for table in features) else msgspec.UNSET,
     )

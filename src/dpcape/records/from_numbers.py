@@ -48,7 +48,7 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
         (units, numbers per unit). One means a length of about the bound; the last number of labelled records is the
         response, from -1 to 1, or picks the class.
     """
-    width, precision = facts.n_features, _precision(facts)
+    width = facts.n_features
     if facts.kind == "documents":
         counts = np.floor(_WORDS * np.abs(np.clip(numbers, -1e6, 1e6)))
         return documents(counts.astype(np.int64))
@@ -62,22 +62,17 @@ def records_from(facts: PublicFacts, numbers: FloatArray) -> Records:
             unit=facts.unit,
             rows_per_subject=longest,
             n_features=width,
-            precision=precision,
         )
     if facts.kind == "table":
         return table(table_values(facts, numbers), columns=schema_of(facts))
     if facts.kind == "views":
         blocks = np.split(numbers, np.cumsum(facts.widths)[:-1], axis=1)
         first, second, *more = (block * bound for block, bound in zip(blocks, facts.bounds, strict=True))
-        return views(first, second, *more, bounds=facts.bounds, precision=precision)
+        return views(first, second, *more, bounds=facts.bounds)
     features = numbers[:, :width] * facts.bounds[0]
     if facts.kind == "rows":
-        return rows(features, bound=facts.bounds[0], precision=precision)
+        return rows(features, bound=facts.bounds[0])
     return _labelled(facts, features, np.clip(numbers[:, width], -1.0, 1.0))
-
-
-def _precision(facts: PublicFacts) -> str:
-    return "single" if facts.is_single else "double"
 
 
 def schema_of(facts: PublicFacts) -> Schema:
@@ -116,12 +111,12 @@ def table_values(facts: PublicFacts, numbers: FloatArray) -> dict[str, AnyArray]
 
 
 def _labelled(facts: PublicFacts, table: FloatArray, last: FloatArray) -> Records:
-    bound, precision = facts.bounds[0], _precision(facts)
+    bound = facts.bounds[0]
     if facts.classes is not None:
         codes = np.minimum((last + 1) / 2 * len(facts.classes), len(facts.classes) - 1).astype(int)
         labels = np.array(facts.classes, dtype=object)[codes]
-        return labelled(table, labels, bound=bound, classes=facts.classes, precision=precision)
+        return labelled(table, labels, bound=bound, classes=facts.classes)
     assert facts.response is not None
     low, high = facts.response
     values = low / 2 + high / 2 + (high / 2 - low / 2) * last
-    return labelled(table, values, bound=bound, response=facts.response, precision=precision)
+    return labelled(table, values, bound=bound, response=facts.response)

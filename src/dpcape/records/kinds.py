@@ -10,24 +10,22 @@ make a site fail where, for example, the last record by itself is invalid, and s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
+from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import into_balls
-from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
-from dpcape.records.clip import SHRINK_SINGLE
+from dpcape.core.tiles import Series, Tile, tile_of_rows, tile_of_series, tile_rows
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
 
-# Entries of single precision that are read together: 512 KiB, so that products find them in the cache.
-_READ_TOGETHER = 1 << 17
-# Entries of double precision that are read together, unless one block has more: 2 MiB.
+# Entries that are read together, unless one block has more: 2 MiB.
 _READ_AHEAD = 1 << 18
 T = TypeVar("T")
 
@@ -141,26 +139,6 @@ class Records:
         must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
         raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return an iterator over clipped rows in single precision, (at most `size`, n_features).
-
-        Blocks begin at multiples of `size`, and are in the same places in memory, whatever the records are. A row that
-        is invalid is missing in its own block and moves no row of another; a block without a valid row is empty.
-        """
-        step = checked_size(size) * max(1, _READ_TOGETHER // (size * self.n_features))
-        buffer = _aligned(min(step, self.n_records), self.n_features)
-        for start in range(0, self.n_records, step):
-            stop = min(start + step, self.n_records)
-            valid = self._fill_single(start, stop, buffer[: stop - start])
-            all_valid = valid.all()
-            for first in range(0, stop - start, size):
-                block = buffer[first : min(first + size, stop - start)]
-                if not all_valid:
-                    valid_rows = block[valid[first : first + size]]
-                    block = block[: len(valid_rows)]
-                    block[:] = valid_rows
-                yield block
-
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors) by which rows, or their most clipped view, were shortened."""
         for start, stop, buffer in self._spans(checked_size(size)):
@@ -206,13 +184,6 @@ class Records:
         must, remedy = "be asked of records made of bounded rows", "Use a statistic made for this kind of records."
         raise InvalidParameter("rows", must, f"{self.kind} of unit {self.unit!r}", remedy)
 
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        """Write the clipped features of records `start` to `stop` into `out`; return which of them are valid."""
-        wide = np.empty(out.shape)
-        valid = self._fill(start, stop, wide)
-        np.multiply(wide, SHRINK_SINGLE, out=out, casting="same_kind")
-        return valid
-
     def __repr__(self) -> str:
         facts = self._facts
         return (
@@ -236,9 +207,6 @@ class Rows(Records):
 
     def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
         return self._features.prepared(start, stop, out)
-
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        return self._features.fill_single(start, stop, out)
 
     def _any_invalid(self) -> bool:
         return self._features.n_invalid > 0
@@ -268,14 +236,6 @@ class Views(Records):
         for features in self._tables:
             first, end = end, end + features.n_features
             valid &= features.prepared(start, stop, out[:, first:end])
-        return valid
-
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        valid: Mask = np.ones(stop - start, dtype=bool)
-        end = 0
-        for features in self._tables:
-            first, end = end, end + features.n_features
-            valid &= features.fill_single(start, stop, out[:, first:end])
         return valid
 
     def _any_invalid(self) -> bool:
@@ -319,9 +279,6 @@ class Labelled(Records):
     def _read_targets(self, start: int, stop: int, out: FloatArray) -> None:
         out[:] = self._targets.read(start, stop)
 
-    def _fill_single(self, start: int, stop: int, out: SingleArray) -> Mask:
-        return self._features.fill_single(start, stop, out) & self._targets.valid(start, stop)
-
     def _any_invalid(self) -> bool:
         return self._features.n_invalid + self._targets.n_invalid > 0
 
@@ -362,6 +319,7 @@ class Subjects(Records):
         self._series = tuple(series)
         self.longest_series = max((features.n_rows for features in series), default=0)
         """Largest number of time points of a subject here; it stays at the site."""
+        self._people = tuple(Series(functools.partial(_whole, features), facts.n_features) for features in series)
         self._ends = np.cumsum([features.n_rows for features in series])
 
     def each_subject(self) -> Iterator[FloatArray]:
@@ -405,20 +363,19 @@ class Subjects(Records):
         self._require_time_points()
         return super().all_blocks(size)
 
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return the same in single precision; blocks may have time points of several subjects."""
-        self._require_time_points()
-        return super().single_blocks(size)
-
     def _require_time_points(self) -> None:
         if self.unit != "record":
             remedy = "Use each_subject(), and a statistic that treats a subject as one contribution."
             raise InvalidParameter("unit", "be 'record' to go through single time points", "'subject'", remedy)
 
     def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
-        """Return an iterator over tiles of all subjects' time points, for unit "record"."""
-        self._require_time_points()
-        return super().tiles()
+        """Return an iterator over tiles: of all subjects' time points, or of one subject each for unit "subject"."""
+        return super().tiles() if self.unit == "record" else self._tiles_of_people()
+
+    def _tiles_of_people(self) -> Iterator[tuple[Tile, Mask | None]]:
+        for series in self._people:
+            yield tile_of_series(series), None if series.is_valid else np.ones(1, dtype=np.bool_)
+            series.forget()
 
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         valid = np.ones(stop - start, dtype=np.bool_)
@@ -444,11 +401,13 @@ class Subjects(Records):
             position = end
 
 
-def _aligned(n_rows: int, n_columns: int) -> SingleArray:
-    """Return an empty array of single precision that begins at a multiple of 64 bytes."""
-    memory = np.empty(n_rows * n_columns + 16, dtype=np.float32)
-    start = -(memory.ctypes.data // 4) % 16
-    return memory[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
+def _whole(features: Features) -> FloatArray | None:
+    """Return all time points of a subject, in an array of their own; None if one of them cannot be read."""
+    # Its memory begins at a multiple of 64 bytes, as every other subject's does.
+    memory = np.empty(features.n_rows * features.n_features + 8)
+    start = -(memory.ctypes.data // 8) % 8
+    series = memory[start : start + features.n_rows * features.n_features].reshape(features.n_rows, -1)
+    return series if features.n_rows and features.fill(0, features.n_rows, series).all() else None
 
 
 def checked_size(size: int) -> int:

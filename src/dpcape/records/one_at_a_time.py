@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from dpcape.core.arrays import FloatArray, SingleArray
-from dpcape.records.clip import SHRINK_SINGLE
+from dpcape.core.arrays import FloatArray
 from dpcape.records.kinds import Records
 
 _BLOCK = 1024
@@ -29,10 +27,6 @@ class SingleRecord(Records):
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return the only block, without its target."""
         return iter([self._block[0] if isinstance(self._block, tuple) else self._block])
-
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return the only block, without its target, in single precision."""
-        return ((block * SHRINK_SINGLE).astype(np.float32) for block in self.feature_blocks())
 
     def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return the only block of a table."""

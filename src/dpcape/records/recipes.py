@@ -30,7 +30,6 @@ class OfRows:
     missing: object
     feature_names: Names
     invalid: str
-    precision: str | None = None
     is_checked: bool = False
 
     def features(self, X: object, subject: str = "X") -> Features:
@@ -43,7 +42,6 @@ class OfRows:
             missing=self.missing,
             feature_names=self.feature_names,
             invalid=self.invalid,
-            precision=self.precision,
             is_checked=self.is_checked,
         )
 
@@ -60,10 +58,6 @@ class OfRows:
     def named(self, names: Sequence[Names]) -> OfRows:
         """Return the same for tables with these names of columns."""
         return replace(self, feature_names=names[0])
-
-    def doubled(self) -> OfRows:
-        """Return the same in double precision, unless a precision is stated."""
-        return replace(self, precision=self.precision or "double")
 
     def checked(self) -> OfRows:
         """Return the same for values that were read before."""
@@ -94,10 +88,6 @@ class OfViews:
     def named(self, names: Sequence[Names]) -> OfViews:
         """Return the same for tables with these names of columns."""
         return replace(self, tables=tuple(one.named([own]) for one, own in zip(self.tables, names, strict=True)))
-
-    def doubled(self) -> OfViews:
-        """Return the same in double precision, unless a precision is stated."""
-        return replace(self, tables=tuple(one.doubled() for one in self.tables))
 
     def checked(self) -> OfViews:
         """Return the same for values that were read before."""
@@ -137,10 +127,6 @@ class OfLabelled:
     def named(self, names: Sequence[Names]) -> OfLabelled:
         """Return the same for tables with these names of columns."""
         return replace(self, rows=self.rows.named(names))
-
-    def doubled(self) -> OfLabelled:
-        """Return the same in double precision, unless a precision is stated."""
-        return replace(self, rows=self.rows.doubled())
 
     def checked(self) -> OfLabelled:
         """Return the same for values that were read before."""

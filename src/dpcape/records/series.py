@@ -19,7 +19,6 @@ def series_of(
     feature_names: Sequence[str] | None,
     invalid: str,
     n_features: int | None,
-    precision: str | None = None,
 ) -> tuple[list[Features], int]:
     """Return the valid series, all with the same columns, and how many were given.
 
@@ -42,7 +41,6 @@ def series_of(
             missing=missing,
             feature_names=feature_names,
             invalid=invalid,
-            precision=precision,
         )
 
     def opened(array: object) -> Features | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, SingleArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.tiles import Tile
 from dpcape.records.kinds import Records, checked_size
@@ -57,10 +57,6 @@ class Streamed(Records):
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over clipped rows, (at most `size`, n_features)."""
         return (block for window in self._window_records(size) for block in window.feature_blocks(size))
-
-    def single_blocks(self, size: int = 256) -> Iterator[SingleArray]:
-        """Return an iterator over clipped rows in single precision."""
-        return (block for window in self._window_records(size) for block in window.single_blocks(size))
 
     def shortened_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Return an iterator over (clipped rows, factors by which they were shortened)."""
@@ -151,8 +147,7 @@ def stream_records(recipe: Recipe, *data: object, progress: bool = False) -> Str
     if any(map(is_on_cluster, data)):
         from dpcape.records.dask_stream import DaskStream
 
-        # Single precision relies on additions in the same order, which different workers do not guarantee.
-        return Streamed(DaskStream(recipe, data), recipe.doubled(), progress=progress)
+        return Streamed(DaskStream(recipe, data), recipe, progress=progress)
     from dpcape.records.arrow_stream import ArrowStream
 
     tables = data[:-1] if isinstance(recipe, OfLabelled) else data

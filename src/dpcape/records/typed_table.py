@@ -22,6 +22,8 @@ from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
 _BLOCK = 1 << 14
 # Entries of blocks that are read together: 512 KiB, so that they stay in the cache.
 _READ_TOGETHER = 1 << 16
+# Entries of tiles that are read together: 8 MiB, so that the calls per column do not count.
+_TILES_TOGETHER = 1 << 20
 
 
 def table(
@@ -147,14 +149,18 @@ class TypedTable(Records):
                 yield filled[first : first + step]
 
     def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
-        """Return an iterator over tiles, and which of their records are beyond the last; None for none."""
+        """Return an iterator over tiles, and which of their records are beyond the last; the buffer is used again."""
         size = tile_rows(self.n_features, self.n_records)
-        for start in range(0, self.n_records, size):
-            n_filled = min(size, self.n_records - start)
-            codes = np.zeros((size, self.n_features), order="F")
-            self._fill_codes(start, start + n_filled, codes[:n_filled])
-            gone = None if n_filled == size else np.arange(size) >= n_filled
-            yield tile_of_codes(codes), gone
+        # Several tiles are read together: each column costs a few calls, however few records are read.
+        together = size * max(1, min(_TILES_TOGETHER // (size * self.n_features), -(-self.n_records // size)))
+        buffer = np.zeros((together, self.n_features), order="F")
+        for start in range(0, self.n_records, together):
+            n_filled = min(together, self.n_records - start)
+            self._fill_codes(start, start + n_filled, buffer[:n_filled])
+            for first in range(0, n_filled, size):
+                codes, n_read = buffer[first : first + size], min(size, n_filled - first)
+                codes[n_read:] = 0.0
+                yield tile_of_codes(codes), None if n_read == size else np.arange(size) >= n_read
 
     @property
     def n_invalid(self) -> int:

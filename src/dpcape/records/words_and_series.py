@@ -73,7 +73,6 @@ def subjects(
     mask: str | Path | None = None,
     pattern: str | None = None,
     subject: str | None = None,
-    precision: str | None = None,
 ) -> Subjects:
     """Return time series of several people as records.
 
@@ -104,8 +103,6 @@ def subjects(
         BIDS derivatives folder. There must be one file per subject, and entities such as task and space must agree.
     subject : str or None
         Of one table: the column that says whose a row is. Of an ``.npz`` file: the array of offsets.
-    precision : str or None
-        As for `rows`, in unit "record"; a subject's contribution is always computed in double precision.
 
     Privacy
     -------
@@ -142,12 +139,9 @@ def subjects(
         feature_names=feature_names,
         invalid=checked_policy(invalid),
         n_features=width,
-        precision=precision,
     )
-    is_single = not by_subject and all(features.is_single for features in series)
     facts = msgspec.structs.replace(
         facts_of("subjects", series[0], invalid=invalid),
-        precision="single" if is_single else msgspec.UNSET,
         unit=unit,
         n_records=n_given if by_subject else sum(features.n_rows for features in series),
         rows_per_unit=longest if by_subject else 1,

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.contributions import Cells, Form, Grouped, Outer, Squares, Sum
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import entry_on_grid, into_balls, on_grid, reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.table_designs import TableDesign
-from dpcape.statistics.unit_ball import clip_to_ball
 
-_BLOCK = 1 << 12
-_LARGEST = 1e100
 SQUARES = 2.5
 """Weight of a squared outcome in the moments of a design, squared."""
 OUTCOMES = 0.25
@@ -51,7 +51,7 @@ class DesignMeans(NamedTuple):
 
 
 @known
-class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
+class DesignMoments(Summed[DesignMeans]):
     r"""Moments of a design by site, and of the outcomes, over complete records.
 
     A complete record of site s with the design row z, :math:`|z|^2 \le b` for b columns, and outcomes y in [-1, 1]
@@ -72,6 +72,9 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
     Together the diameter is :math:`\sqrt{10}\, b`, attained by z' = -z and y' = -y, all ends of ranges. No contribution
     is longer than :math:`b \sqrt{4 + 3.5 / 2}`.
 
+    *Grid.* Rows z on the grid may be longer than :math:`\sqrt b`, and outcomes larger than 1, by public factors. Sums
+    are divided by these, and products and squares by their squares, so that all of this holds for what is added.
+
     Parameters
     ----------
     facts : PublicFacts
@@ -91,16 +94,18 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
     def __init__(self, facts: PublicFacts, outcomes: IntArray, design: IntArray, site: int) -> None:
         super().__init__(facts, outcomes=outcomes, design=design, site=site)
         self._design = TableDesign(facts, outcomes, design, site)
-        self.weights = moment_weights(self._design.n_columns, self._design.n_outcomes)
+        n_columns, n_outcomes = self._design.n_columns, self._design.n_outcomes
+        self.weights = moment_weights(n_columns, n_outcomes)
+        self._reaches = math.sqrt(n_columns), math.sqrt(n_outcomes)
+        self._longer = reach_on_grid(1.0, self._design.width)
+        self._larger = entry_on_grid(self._reaches[1], n_outcomes)
 
     @staticmethod
     def extent(*, n_columns: float, width: float, n_sites: float, n_outcomes: float) -> Extent:
         """Return the extent for a design of ``n_columns`` columns, which become ``width`` numbers."""
         size = n_sites * (1 + width) + packed_size(width) + 2 * n_outcomes
         radius = n_columns * math.sqrt(4 + (1 + SQUARES) * 2 * OUTCOMES)
-        return Extent(
-            size, n_columns * math.sqrt(8 * (1 + OUTCOMES)), radius, rounding_in_blocks(width, radius, block=_BLOCK)
-        )
+        return exact_sums(size, n_columns * math.sqrt(8 * (1 + OUTCOMES)), radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -111,26 +116,24 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
             "n_outcomes": self._design.n_outcomes,
         }
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        n_sites, width = self._design.n_sites, self._design.width
-        counts, sums, products = np.zeros(n_sites), np.zeros((n_sites, width)), np.zeros((width, width))
-        outcomes, squares = np.zeros(self._design.n_outcomes), np.zeros(self._design.n_outcomes)
-        for block in records.coded_blocks(_BLOCK):
-            rows = self._design.rows(block)
-            counts += np.bincount(rows.sites, minlength=n_sites)
-            for column in range(width):
-                sums[:, column] += np.bincount(rows.sites, weights=rows.design[:, column], minlength=n_sites)
-            products += rows.design.T @ rows.design
-            outcomes += rows.outcomes.sum(axis=0)
-            squares += np.einsum("ij,ij->j", rows.outcomes, rows.outcomes)
-        weights = self.weights
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows = self._design.rows(tile.codes)
+        design, outcomes = on_grid(rows.design, self._reaches[0]), on_grid(rows.outcomes, self._reaches[1])
+        by_site = Cells(rows.sites, self._design.n_sites)
+        for part in (by_site, design, outcomes):
+            part.drop(rows.incomplete)
+        return [by_site, Grouped(by_site, design), Outer(design), Sum(outcomes), Squares(outcomes)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        counts, by_site, products, outcomes, squares = sums
+        weights, longer, larger = self.weights, self._longer, self._larger
         return np.concatenate(
             [
                 weights.counts * counts,
-                weights.sums * sums.ravel(),
-                pack(products),
-                weights.outcomes * outcomes,
-                weights.squares * squares,
+                weights.sums / longer * by_site.ravel(),
+                pack(products.T) / longer**2,
+                weights.outcomes / larger * outcomes,
+                weights.squares / larger**2 * squares,
             ]
         )
 
@@ -139,13 +142,13 @@ class DesignMoments(Statistic[CodedBlocks, DesignMeans]):
         n_sites, width, n_outcomes = self._design.n_sites, self._design.width, self._design.n_outcomes
         sizes = [n_sites, n_sites * width, packed_size(width), n_outcomes, n_outcomes]
         blocks = np.split(packed, np.cumsum(sizes)[:-1])
-        weights = self.weights
+        weights, longer, larger = self.weights, self._longer, self._larger
         return DesignMeans(
             blocks[0] / weights.counts,
-            (blocks[1] / weights.sums).reshape(n_sites, width),
-            unpack(blocks[2], width),
-            blocks[3] / weights.outcomes,
-            blocks[4] / weights.squares,
+            (blocks[1] * (longer / weights.sums)).reshape(n_sites, width),
+            unpack(blocks[2], width) * longer**2,
+            blocks[3] * (larger / weights.outcomes),
+            blocks[4] * (larger**2 / weights.squares),
         )
 
 
@@ -183,7 +186,7 @@ class ProductMeans(NamedTuple):
 
 
 @known
-class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
+class ResidualProducts(Summed[ProductMeans]):
     r"""Products of the contrast's residual with the outcomes, their squares, and the product with the contrast.
 
     Of a complete record of site s with the design row z, :math:`r = w_s (c \cdot z - o_s)` is moved into [-1, 1], and
@@ -202,7 +205,8 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
     opposite contrasts.
 
     All of this holds for any finite public arrays: what they make of a record is clipped afterwards, and what is not a
-    number becomes zero.
+    number becomes zero. On the grid m may be longer than 1, and the last product larger, by a public factor, by which
+    sums are divided, and squares by its square.
 
     Parameters
     ----------
@@ -258,51 +262,58 @@ class ResidualProducts(Statistic[CodedBlocks, ProductMeans]):
         self._site_weights = checked_matrix("site_weights", site_weights, (n_sites,))
         self._centre = checked_matrix("centre", centre, (n_outcomes,))
         self._scale = checked_matrix("scale", scale, (n_outcomes,))
+        # Outcomes are put on the grid when they are shortened, and once more times the residual.
+        self._reach = reach_on_grid(1.0, n_outcomes)
+        self._longer = reach_on_grid(self._reach, n_outcomes)
 
     @staticmethod
     def extent(*, n_outcomes: float, width: float) -> Extent:
         """Return the extent for ``n_outcomes`` outcomes and a design of ``width`` numbers."""
-        radius = math.sqrt(1.5 + CONTRAST**2)
-        rounding = rounding_in_blocks(n_outcomes + width, radius, block=_BLOCK)
-        return Extent(2 * n_outcomes + 1, math.sqrt(4 + 4 * CONTRAST**2), radius, rounding)
+        return exact_sums(2 * n_outcomes + 1, math.sqrt(4 + 4 * CONTRAST**2), math.sqrt(1.5 + CONTRAST**2))
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_outcomes": self._design.n_outcomes, "width": self._design.width}
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        n_outcomes = self._design.n_outcomes
-        result = np.zeros(2 * n_outcomes + 1)
-        for block in records.coded_blocks(_BLOCK):
-            rows = self._design.rows(block)
-            residuals = self._residuals(rows.design, rows.sites)
-            with np.errstate(all="ignore"):
-                outcomes = (rows.outcomes - self._centre) / self._scale
-            # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
-            np.clip(outcomes, -_LARGEST, _LARGEST, out=outcomes)
-            factors = clip_to_ball(outcomes)
-            result[:n_outcomes] += residuals @ outcomes
-            np.multiply(outcomes, outcomes, out=outcomes)
-            result[n_outcomes:-1] += (residuals * residuals) @ outcomes
-            result[-1] += (residuals * factors) @ rows.design[:, 0]
-        result[n_outcomes:-1] *= math.sqrt(0.5)
-        result[-1] *= CONTRAST
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows = self._design.rows(tile.codes)
+        residuals = self._residuals(rows.design, rows.sites)
+        outcomes = rows.outcomes
+        outcomes -= self._centre
+        outcomes /= self._scale
+        moved, factors, _ = into_balls(outcomes, (self._design.n_outcomes,), (1.0,))
+        values = np.multiply(moved.ints, (residuals / moved.steps)[:, np.newaxis], out=moved.ints)
+        products = on_grid(values, self._reach)
+        contrasts = on_grid((residuals * factors * rows.design[:, 0])[:, np.newaxis], 1.0)
+        for part in (products, contrasts):
+            part.drop(rows.incomplete)
+        return [Sum(products), Squares(products), Sum(contrasts)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        products, squares, contrast = sums
+        longer = self._longer
+        return np.concatenate(
+            [products / longer, squares * (math.sqrt(0.5) / longer**2), contrast * (CONTRAST / longer)]
+        )
 
     def _residuals(self, design: FloatArray, sites: IntArray) -> FloatArray:
         """Return the residual of every record, in [-1, 1]; zero where it is not a number."""
-        with np.errstate(all="ignore"):
-            # Added column by column, so that a residual does not depend on where in a block its record stands.
-            residuals = -self._offsets[sites]
-            for coefficient, column in zip(self._coefficients, design.T, strict=True):
-                residuals = residuals + coefficient * column
-            residuals = residuals * self._site_weights[sites]
-        return np.clip(np.nan_to_num(residuals, nan=0.0), -1.0, 1.0)
+        at = np.minimum(sites, self._design.n_sites - 1)
+        residuals = -self._offsets[at]
+        # Added column by column, so that a residual does not depend on where in a tile its record stands.
+        for coefficient, column in zip(self._coefficients, design.T, strict=True):
+            residuals = residuals + coefficient * column
+        residuals = residuals * self._site_weights[at]
+        return np.clip(np.where(np.isnan(residuals), 0.0, residuals), -1.0, 1.0)
 
     def unpack(self, packed: FloatArray) -> ProductMeans:
         """Return the means, without their weights."""
-        n_outcomes = self._design.n_outcomes
-        return ProductMeans(packed[:n_outcomes], packed[n_outcomes:-1] * math.sqrt(2), float(packed[-1]) / CONTRAST)
+        n_outcomes, longer = self._design.n_outcomes, self._longer
+        return ProductMeans(
+            packed[:n_outcomes] * longer,
+            packed[n_outcomes:-1] * (math.sqrt(2) * longer**2),
+            float(packed[-1]) * longer / CONTRAST,
+        )
 
 
 def length_of_outcomes(n_outcomes: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.fine_grid import ORTHONORMAL_STEPS, FineRows, whole_columns
+from dpcape.core.grid import GridRows
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
 from dpcape.statistics.cosines import Cosines, mask_of_runs
-from dpcape.statistics.row_products import row_products
 from dpcape.statistics.view_bases import KINDS, Columns, SideBySide
 
 
@@ -60,17 +62,25 @@ class Atlas(Basis):
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return Q'x of each row."""
-        result = np.empty((len(rows), self.n_columns))
-        for at, row in enumerate(rows):
-            result[at] = np.add.reduceat(row[self._by_parcel], self._starts)
-        result *= self._weights
-        return result
+        sums: FloatArray = np.add.reduceat(rows[:, self._by_parcel], self._starts, axis=1)
+        sums *= self._weights
+        return sums
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return Qy of each row of coordinates."""
         result = np.zeros((len(coordinates), self.n_features))
         result[:, self._at] = (coordinates * self._weights)[:, self._codes]
         return result
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return Q'x of each row of a record: sums of at most 2^20 sqrt(n_features) steps."""
+        result = self.coordinates(rows.ints)
+        result /= rows.steps
+        return result
+
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor: each voxel has one of them."""
+        return self.expanded(coordinates.ints * (factor / coordinates.steps))
 
 
 class Template(Basis):
@@ -123,11 +133,29 @@ class Template(Basis):
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return Q'x of each row."""
-        return row_products(rows, self._columns)
+        found: FloatArray = rows @ self._columns
+        return found
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return Qy of each row of coordinates."""
-        return row_products(coordinates, self._columns.T)
+        found: FloatArray = coordinates @ self._columns.T
+        return found
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        return whole_columns(self._columns)
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return Q'x of each row of a record, from exact sums."""
+        found: FloatArray = rows.ints @ self._whole
+        found /= rows.steps * ORTHONORMAL_STEPS
+        return found
+
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor, from exact sums."""
+        found: FloatArray = coordinates.ints @ self._whole.T
+        found *= factor / (coordinates.steps * ORTHONORMAL_STEPS)
+        return found
 
 
 def as_basis(value: object) -> Basis:

@@ -5,20 +5,21 @@ by what is left, r = x - Qy. A basis is applied without writing Q down: with 200
 would take 1.6 GB. Q is orthonormal up to rounding, which makes y and r what they are called; no diameter relies on
 it.
 
-Each row is computed as if it were alone, by products of the same shapes, so that its coordinates do not depend on how
-many rows stand before it (``row_products.py`` says why that matters).
+Records are read through ``exact_coordinates`` and ``exact_expansion``, in which what a row becomes depends on that row
+alone, to the last bit (``core/fine_grid.py``). ``coordinates`` and ``expanded`` are for what is released.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.fine_grid import FineRows
+from dpcape.core.grid import GridRows
 
 MOST_COLUMNS = 4096
 """Most columns of a basis: the release of their second moment then has 8.4 million numbers."""
@@ -56,6 +57,14 @@ class Basis(ABC):
     @abstractmethod
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return Qy of each row of coordinates, (rows, n_features)."""
+
+    @abstractmethod
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return Q'x of each row of a record, (rows, n_columns), of this row alone."""
+
+    @abstractmethod
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor, (rows, n_features), of these alone."""
 
     @abstractmethod
     def listed(self) -> Listed:
@@ -103,7 +112,8 @@ BasisPart: TypeAlias = "tuple[Basis, slice[int, int, None], slice[int, int, None
 
 def basis_parts(basis: Basis) -> Iterator[BasisPart]:
     """Yield each part of a basis, with the columns of a row and the coordinates that belong to it."""
-    ends = accumulate(part.n_features for part in basis.parts)
-    lasts = accumulate(part.n_columns for part in basis.parts)
-    for part, end, last in zip(basis.parts, ends, lasts, strict=True):
-        yield part, slice(end - part.n_features, end), slice(last - part.n_columns, last)
+    end = last = 0
+    for part in basis.parts:
+        start, first = end, last
+        end, last = start + part.n_features, first + part.n_columns
+        yield part, slice(start, end), slice(first, last)

@@ -4,35 +4,38 @@ A row x of length at most B has the coordinates y = Q'x in a public basis. The s
 with the energy that the basis leaves out; a second release can relate what is left of each row, r = x - Qy, to a few
 scores of the row, at full resolution. A row may consist of parts, such as views, that have a basis and scores each.
 Bases and scores come from the aggregator. No proof here relies on them: coordinates are shortened to the length of
-their part of the row, residuals and scores to unit balls, after the last multiplication.
+their part of the row, residuals and scores to unit balls, after the last multiplication, and what is shortened is whole
+numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import PLAIN_BITS, Cross, Form, Outer, Plain, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, block_rows, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, known
+from dpcape.core.fine_grid import FINE_BITS, FineRows, fine_rows, shortened, usual_reach, whole_squares
+from dpcape.core.grid import GridRows, PublicColumns, clipped, into_balls, reach_on_grid, steps_for
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import MeanT_co, PublicValue, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.bases import basis_from
 from dpcape.statistics.basis import Basis, BasisPart, basis_parts
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
-from dpcape.statistics.outer_products import OuterProducts
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.reduced import checked_matrix, rows_into_ball
-from dpcape.statistics.row_products import row_products
-from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.reduced import checked_matrix
+from dpcape.statistics.scaling import ScaledSum
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
 
-class _InBasis(Statistic[RowBlocks, MeanT_co]):
+class _InBasis(Summed[MeanT_co]):
     """Base class of statistics that read rows through a public basis.
 
     Parameters
@@ -59,7 +62,8 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
 
     @property
     def _bound(self) -> float:
-        return row_bound(self.facts)
+        """Length that a row may have on the grid."""
+        return reach_on_grid(row_bound(self.facts), self.facts.n_features)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -67,25 +71,23 @@ class _InBasis(Statistic[RowBlocks, MeanT_co]):
             "n_features": self.facts.n_features,
             "n_columns": self._basis.n_columns,
             "n_parts": len(self._basis.parts),
-            "bound": self._bound,
+            "bound": row_bound(self.facts),
         }
 
-    def _blocks(self, records: RowBlocks) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield blocks of rows, and of their coordinates."""
-        for block in records.feature_blocks(int(block_rows(self.facts.n_features))):
-            # A hostile template may overflow: its coordinates are then made zero.
-            with np.errstate(over="ignore", invalid="ignore"):
-                yield block, self._basis.coordinates(block)
+    def _seen(self, rows: GridRows) -> tuple[GridRows, Plain]:
+        """Return the coordinates of rows, those of each part no longer than it, and the energies left out of parts.
 
-
-def _shortened(coordinates: FloatArray, lengths: FloatArray) -> None:
-    """Shorten coordinates to the lengths of their rows, in place; those that are not finite become zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.sqrt(np.vecdot(coordinates, coordinates))
-    lost = ~np.isfinite(norms)
-    coordinates[lost], norms[lost] = 0.0, 0.0
-    longer = norms > lengths
-    coordinates[longer] *= (lengths[longer] / norms[longer])[:, np.newaxis]
+        Both are whole numbers on the grid of the rows: coordinates of part p have squares that add up to at most those
+        of x_p, and the energy is the difference. It has at most 2^40 steps, which 40 bits keep exactly.
+        """
+        found = self._basis.exact_coordinates(rows)
+        ints, left = np.empty(found.shape), np.empty((len(rows), len(self._basis.parts)))
+        for at, (_, columns, own) in enumerate(basis_parts(self._basis)):
+            squares = whole_squares(rows.ints[:, columns])
+            ints[:, own], kept = shortened(found[:, own], squares, rows.steps)
+            left[:, at] = squares - kept
+        unit = rows.steps**-2
+        return GridRows(ints, rows.steps), Plain(left * unit, (2.0**PLAIN_BITS - 1) * unit)
 
 
 @known
@@ -98,7 +100,7 @@ class BasisMoments(_InBasis[tuple[FloatArray, FloatArray]]):
     + P'^2 - 2 (y.y')^2 + |a - a'|^2 <= P^2 + P'^2 + |a - a'|^2, which is convex in (P, a, P', a') and largest at a
     vertex of the two simplices: 2 B^4 at P = P' = B^2, at P = a'_p = B^2 and, of several parts, at a_p = a'_q = B^2.
     The energies are free: the diameter is that of the second moment, sqrt(2) B^2. The radius follows from P^2 + |a|^2
-    <= (P + sum a_p)^2.
+    <= (P + sum a_p)^2. All of it holds for the whole numbers that are added, with B the length of rows on the grid.
     """
 
     name = "basis_moments"
@@ -109,13 +111,16 @@ class BasisMoments(_InBasis[tuple[FloatArray, FloatArray]]):
     @staticmethod
     def extent(*, n_features: float, n_columns: float, bound: float, n_parts: float = 1) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
-        radius = bound**2
-        rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
-        return Extent(packed_size(n_columns) + n_parts, math.sqrt(2) * radius, radius, rounding)
+        radius = reach_on_grid(bound, n_features) ** 2
+        return exact_sums(packed_size(n_columns) + n_parts, math.sqrt(2) * radius, radius)
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        matrix, _, energies = _moments(self._blocks(records), self._basis)
-        return np.concatenate([pack(matrix), energies])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        coordinates, energies = self._seen(tile.rows)
+        return [Outer(coordinates), energies]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        products, energies = sums
+        return np.concatenate([pack(products.T), energies])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (second moment of the coordinates, energy left out of each part)."""
@@ -151,41 +156,28 @@ class CentredBasisMoments(_InBasis[tuple[FloatArray, FloatArray, FloatArray]]):
         *, n_features: float, n_columns: float, bound: float, n_parts: float = 1, mean_weight: float = MEAN_WEIGHT
     ) -> Extent:
         """Return the extent for rows of ``n_features`` columns, in ``n_parts``, of length at most ``bound``."""
-        radius = math.sqrt(1 + mean_weight**2) * bound**2
-        rounding = rounding_in_blocks(n_features + n_columns, radius, block=block_rows(n_features))
+        square = reach_on_grid(bound, n_features) ** 2
         size = n_columns + packed_size(n_columns) + n_parts
-        return Extent(size, (mean_weight**2 + 2) / math.sqrt(2) * bound**2, radius, rounding)
+        diameter = (mean_weight**2 + 2) / math.sqrt(2) * square
+        return exact_sums(size, diameter, math.sqrt(1 + mean_weight**2) * square)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {**super().numbers, "mean_weight": self._mean_weight}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        matrix, sums, energies = _moments(self._blocks(records), self._basis)
-        return np.concatenate([self._mean_weight * self._bound * sums, pack(matrix), energies])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        coordinates, energies = self._seen(tile.rows)
+        return [Sum(coordinates), Outer(coordinates), energies]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        coordinates, products, energies = sums
+        return np.concatenate([self._mean_weight * self._bound * coordinates, pack(products.T), energies])
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (mean of the coordinates, their second moment, energy left out of each part)."""
         width, n_parts = self._basis.n_columns, len(self._basis.parts)
         mean = packed[:width] / (self._mean_weight * self._bound)
         return mean, unpack(packed[width:-n_parts], width), packed[-n_parts:].copy()
-
-
-def _moments(
-    blocks: Iterator[tuple[FloatArray, FloatArray]], basis: Basis
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the sums of y y' (upper triangle), of y, and of the energy left out of each part."""
-    width = basis.n_columns
-    products, sums, energies = OuterProducts(width), np.zeros(width), np.zeros(len(basis.parts))
-    for rows, coordinates in blocks:
-        for at, (_, columns, own) in enumerate(basis_parts(basis)):
-            squares = np.vecdot(rows[:, columns], rows[:, columns])
-            own_coordinates = coordinates[:, own]
-            _shortened(own_coordinates, np.sqrt(squares))
-            energies[at] += float(np.maximum(squares - np.vecdot(own_coordinates, own_coordinates), 0.0).sum())
-        products.add(coordinates)
-        sums += coordinates.sum(axis=0)
-    return products.upper, sums, energies
 
 
 @known
@@ -197,7 +189,8 @@ class ResidualMaps(_InBasis[FloatArray]):
     so are the scores z_p of each part, after the last operation, whatever basis, scores, offsets and scales are. The
     contribution, all r_p z_p', has the squared length sum |r_p|^2 |z_p|^2 <= |r|^2 <= 1, so that the diameter is
     2, attained by opposite residuals with equal scores. In the units of the records that is 2 b C for
-    residuals clipped to b and scores clipped to C.
+    residuals clipped to b and scores clipped to C. On the grid r and z_p may be slightly longer than 1, R and Z: the
+    diameter is 2 R Z.
 
     Parameters
     ----------
@@ -233,6 +226,9 @@ class ResidualMaps(_InBasis[FloatArray]):
         self._kept = self._checked_kept(kept)
         self._scores = checked_matrix("scores", scores, (sum(self._kept), None))
         self._offset = checked_matrix("offset", offset, (len(self._mapped), self._scores.shape[1]))
+        ends = np.cumsum(self._kept)
+        each = zip(ends - self._kept, ends, strict=True)
+        self._weights = [PublicColumns(self._scores[start:end], FINE_BITS) for start, end in each]
         self._scale = checked_matrix("residual_scale", residual_scale, (len(self._mapped),))
         if (self._scale <= 0).any():
             remedy = "Use a length of residuals."
@@ -267,8 +263,9 @@ class ResidualMaps(_InBasis[FloatArray]):
         n_mapped : float or None
             Columns of the parts that have a basis; None for all.
         """
-        rounding = rounding_in_blocks(n_features, 1.0, block=block_rows(n_features))
-        return Extent((n_features if n_mapped is None else n_mapped) * n_components, 2.0, 1.0, rounding)
+        n_rows = n_features if n_mapped is None else n_mapped
+        radius = reach_on_grid(1.0, n_rows) * reach_on_grid(1.0, n_components)
+        return exact_sums(n_rows * n_components, 2 * radius, radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -279,53 +276,54 @@ class ResidualMaps(_InBasis[FloatArray]):
     def shape(self) -> tuple[int, int]:
         return (sum(part.n_features for part, _, _ in self._mapped), self._scores.shape[1])
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        result = np.zeros(self.shape)
-        for rows, coordinates in self._blocks(records):
-            residuals, scores = self._residuals_and_scores(rows, coordinates)
-            end = 0
-            for (part, _, _), own in zip(self._mapped, scores, strict=True):
-                start, end = end, end + part.n_features
-                result[start:end] += residuals[:, start:end].T @ own
-        return result.ravel()
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        residuals, scores = self._residuals_and_scores(tile.rows)
+        forms, end = [], 0
+        for (part, _, _), own in zip(self._mapped, scores, strict=True):
+            start, end = end, end + part.n_features
+            forms.append(Cross(GridRows(residuals.ints[:, start:end], residuals.steps), own))
+        return forms
 
-    def _residuals_and_scores(self, rows: FloatArray, coordinates: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate([products.ravel() for products in sums])
+
+    def _residuals_and_scores(self, rows: GridRows) -> tuple[GridRows, list[GridRows]]:
         """Return the residuals of all parts, in the unit ball together, and the scores of each, in theirs."""
-        each, scores, first = [], [], 0
+        width, n_components = self.shape
+        residuals, scores, end = np.empty((len(rows), width)), [], 0
+        coordinates = self._basis.exact_coordinates(rows)
+        # In steps of the unit ball at once.
+        steps = steps_for(width, (1.0,))
         for at, (part, columns, own) in enumerate(self._mapped):
-            kept_coordinates = np.ascontiguousarray(coordinates[:, own])
-            kept_coordinates[:, self._kept[at] :] = 0.0
-            weights = self._scores[first : first + self._kept[at]]
-            first += self._kept[at]
-            with np.errstate(all="ignore"):
-                own_scores = row_products(kept_coordinates[:, : self._kept[at]], weights) - self._offset[at]
-                residual = part.expanded(kept_coordinates)
-                np.subtract(rows[:, columns], residual, out=residual)
-                residual /= self._scale[at]
-            rows_into_ball(own_scores, 1.0)
-            scores.append(own_scores)
-            each.append(residual)
-        residuals = each[0] if len(each) == 1 else np.concatenate(each, axis=1)
-        rows_into_ball(residuals, 1.0)
-        return residuals, scores
+            kept = coordinates[:, own]
+            kept[:, self._kept[at] :] = 0.0
+            fine = fine_rows(kept, usual_reach(rows))
+            own_scores = FineRows(fine.ints[:, : self._kept[at]], fine.steps).products(self._weights[at])
+            own_scores -= self._offset[at]
+            scores.append(into_balls(own_scores, (n_components,), (1.0,))[0])
+            start, end = end, end + part.n_features
+            residual = residuals[:, start:end]
+            np.multiply(rows.ints[:, columns], steps / rows.steps / self._scale[at], out=residual)
+            residual -= part.exact_expansion(fine, steps / self._scale[at])
+        return clipped(residuals, (width,), (1.0,))[0], scores
 
 
 @known
-class ScaledBasisMoments(Scaled[tuple[FloatArray, FloatArray]]):
+class ScaledBasisMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
     """Second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = BasisMoments
 
 
 @known
-class ScaledCentredBasisMoments(Scaled[tuple[FloatArray, FloatArray, FloatArray]]):
+class ScaledCentredBasisMoments(ScaledSum[tuple[FloatArray, FloatArray, FloatArray]]):
     """Mean and second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = CentredBasisMoments
 
 
 @known
-class ScaledResidualMaps(Scaled[FloatArray]):
+class ScaledResidualMaps(ScaledSum[FloatArray]):
     """What a public basis leaves of standardised rows, times their scores."""
 
     inner = ResidualMaps

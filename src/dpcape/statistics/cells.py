@@ -26,7 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.facts import PublicColumn
 
 CATEGORY = "category"
@@ -35,6 +35,18 @@ CATEGORY = "category"
 def n_cells_of(column: PublicColumn, n_bins: int) -> int:
     """Return the number of cells of a column: its levels, or the knots of its range, and one for missing values."""
     return (len(column.levels) if column.kind == CATEGORY else n_bins + 1) + 1
+
+
+def codes_of(codes: FloatArray, n_levels: int | IntArray) -> IntArray:
+    """Return the positions of levels, missing as the last one; any number is moved into the list."""
+    positions = np.fmin(codes, n_levels).astype(np.intp)
+    return np.maximum(positions, 0, out=positions)
+
+
+def taken(positions: list[int]) -> list[int] | slice[int, int, None]:
+    """Return how to take columns: neighbouring ones as a slice, which is not copied."""
+    first, after = positions[0], positions[-1] + 1
+    return slice(first, after) if positions == list(range(first, after)) else positions
 
 
 def encoding(column: PublicColumn, n_bins: int) -> FloatArray:

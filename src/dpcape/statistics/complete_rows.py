@@ -89,7 +89,7 @@ class RowColumns:
     def rows(self, codes: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return the rows of all records, zeros for those that are not complete, and which are not."""
         chosen = codes[:, self._positions]
-        incomplete: BoolArray = np.isnan(chosen).any(axis=1)
+        incomplete: BoolArray = np.asarray(np.isnan(chosen).any(axis=1))
         chosen = np.where(incomplete[:, np.newaxis], 0.0, chosen)
         result = np.empty((len(chosen), len(self.groups)))
         start = 0
@@ -202,7 +202,7 @@ class OfComplete(Summed[Complete]):
     def terms(self, tile: Tile) -> Sequence[Form]:
         rows, incomplete = self._columns.rows(tile.codes)
         # A row has at most 1 for each column, so it is no longer than its bound.
-        forms = self._inner.terms(tile_of_rows(on_grid(rows, *self._columns.facts.bounds), tile.factors))
+        forms = self._inner.terms(tile_of_rows(on_grid(rows, self._columns.facts.bounds[0]), tile.factors))
         for form in forms:
             form.drop(incomplete)
         return [Cells(incomplete.astype(np.intp), 1), *forms]

@@ -12,14 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.fine_grid import (
+    FINE_BITS,
+    ORTHONORMAL_STEPS,
+    FineRows,
+    adapted_rows,
+    fine_rows,
+    usual_reach,
+    whole,
+    whole_columns,
+)
+from dpcape.core.grid import ROW_BITS, GridRows, PublicColumns
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed
-from dpcape.statistics.row_products import row_products
 
 # A cosine adds nothing inside the mask if less than this share of its energy is orthogonal to the cosines before it.
 _LEAST_PIVOT = 1e-6
 # Entries of volumes that are transformed together.
 _VOLUME_ENTRIES = 1 << 22
 _MOST_AXES = 3
+# Rows on the grid have 20 bits; after the first product they have 26.
+_FINER = 2.0 ** (FINE_BITS - ROW_BITS)
 
 
 class Cosines(Basis):
@@ -104,23 +116,53 @@ class Cosines(Basis):
 
     def coordinates(self, rows: FloatArray) -> FloatArray:
         """Return Q'x of each row."""
-        result = np.empty((len(rows), self.n_columns))
-        for some in self._some(len(rows)):
-            result[some] = self._analysed(self._volumes(rows[some]))
+        result = self._analysed(rows, self._axes)
         if self._factor is None:
             return result
-        orthonormal = row_products(result, self._factor[0].T)
+        orthonormal: FloatArray = result @ self._factor[0].T
         orthonormal[:, ~self.used] = 0.0
         return orthonormal
 
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return Qy of each row of coordinates."""
-        weights = coordinates if self._factor is None else row_products(coordinates * self.used, self._factor[0])
-        result = np.empty((len(weights), self.n_features))
-        for some in self._some(len(weights)):
-            volumes = self._synthesised(weights[some])
-            result[some] = volumes if self._factor is None else volumes[:, self._inside.ravel()]
+        weights = coordinates if self._factor is None else (coordinates * self.used) @ self._factor[0]
+        return self._synthesised(weights, self._axes)
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return Q'x of each row of a record, from exact sums.
+
+        Products with the cosines of one side make no row longer by more than 1 + 2^-10, so that after each side, and
+        rounded, it is at most 2^26 (1 + 2^-7) steps long, and the next sums stay below 2^53.
+        """
+        result = self._analysed(rows.ints, self._whole_axes, (_FINER / ORTHONORMAL_STEPS, 1 / ORTHONORMAL_STEPS))
+        result /= rows.steps * _FINER * ORTHONORMAL_STEPS
+        if self._public is None:
+            return result
+        orthonormal = fine_rows(result, usual_reach(rows)).products(self._public[0])
+        orthonormal[:, ~self.used] = 0.0
+        return orthonormal
+
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return Qy of the coordinates of each record, times a factor; sums stay below 2^53 as above."""
+        if self._public is not None:
+            used = FineRows(coordinates.ints * self.used, coordinates.steps)
+            coordinates = adapted_rows(used.products(self._public[1]))
+        result = self._synthesised(coordinates.ints, self._whole_axes, 1 / ORTHONORMAL_STEPS)
+        result *= factor / (coordinates.steps * ORTHONORMAL_STEPS)
         return result
+
+    @cached_property
+    def _whole_axes(self) -> list[FloatArray]:
+        """The cosines of each side as whole numbers."""
+        return [whole_columns(axis) for axis in self._axes]
+
+    @cached_property
+    def _public(self) -> tuple[PublicColumns, PublicColumns] | None:
+        """What products with the cosines, and coordinates, are multiplied by inside the mask, as whole numbers."""
+        if self._factor is None:
+            return None
+        inverse = self._factor[0]
+        return PublicColumns(inverse.T, FINE_BITS), PublicColumns(inverse, FINE_BITS)
 
     def _some(self, n_rows: int) -> Iterator[slice[int, int, None]]:
         step = max(1, _VOLUME_ENTRIES // self._inside.size)
@@ -129,29 +171,67 @@ class Cosines(Basis):
     def _volumes(self, rows: FloatArray) -> FloatArray:
         """Return rows as whole images, zero outside the mask."""
         if self._factor is None:
-            return rows
-        volumes = np.zeros((len(rows), self._inside.size))
-        volumes[:, self._inside.ravel()] = rows
+            return np.ascontiguousarray(rows)
+        volumes, inside = np.zeros((len(rows), self._inside.size)), self._inside.ravel()
+        for volume, row in zip(volumes, rows, strict=True):
+            volume[inside] = row
         return volumes
 
-    def _analysed(self, volumes: FloatArray) -> FloatArray:
-        """Return the products of images with the cosines in order of frequency, one image at a time."""
-        n, (x, y, z) = len(volumes), self._axes
-        along = np.matmul(np.ascontiguousarray(volumes).reshape(n, -1, len(z)), z)
-        along = np.matmul(y.T, along.reshape(n * len(x), len(y), -1))
-        along = np.matmul(x.T, along.reshape(n, len(x), -1))
-        ordered: FloatArray = along.reshape(n, -1)[:, self._order]
-        return ordered
+    def _analysed(
+        self, rows: FloatArray, axes: Sequence[FloatArray], settled: tuple[float, float] | None = None
+    ) -> FloatArray:
+        """Return the products of rows with the cosines in order of frequency.
 
-    def _synthesised(self, coordinates: FloatArray) -> FloatArray:
-        """Return images from the weights of the cosines, one image at a time."""
-        n, (x, y, z) = len(coordinates), self._axes
-        weights = np.empty_like(coordinates)
-        weights[:, self._order] = coordinates
-        along = np.matmul(x, weights.reshape(n, x.shape[1], -1))
-        along = np.matmul(y, along.reshape(n * len(x), y.shape[1], -1))
-        volumes: FloatArray = np.matmul(along.reshape(n, -1, z.shape[1]), z.T).reshape(n, -1)
-        return volumes
+        Parameters
+        ----------
+        rows : (N, n_features) array
+            Rows.
+        axes : sequence of array
+            Cosines of each side.
+        settled : tuple of float or None
+            Factors after the last and the middle side, after which products are rounded to whole numbers.
+        """
+        x, y, z = axes
+        result = np.empty((len(rows), self.n_columns))
+        for some in self._some(len(rows)):
+            volumes = self._volumes(rows[some])
+            n = len(volumes)
+            along = volumes.reshape(-1, len(z)) @ z
+            if settled is not None:
+                whole(along, settled[0])
+            along = np.matmul(y.T, along.reshape(n * len(x), len(y), -1))
+            if settled is not None:
+                whole(along, settled[1])
+            along = np.matmul(x.T, along.reshape(n, len(x), -1))
+            result[some] = along.reshape(n, -1)[:, self._order]
+        return result
+
+    def _synthesised(
+        self, coordinates: FloatArray, axes: Sequence[FloatArray], settled: float | None = None
+    ) -> FloatArray:
+        """Return rows from the weights of the cosines; between sides they are rounded if ``settled`` is given."""
+        x, y, z = axes
+        result = np.empty((len(coordinates), self.n_features))
+        for some in self._some(len(coordinates)):
+            n = len(coordinates[some])
+            weights = np.empty((n, self.n_columns))
+            weights[:, self._order] = coordinates[some]
+            along = np.matmul(x, weights.reshape(n, x.shape[1], -1))
+            if settled is not None:
+                whole(along, settled)
+            along = np.matmul(y, along.reshape(n * len(x), y.shape[1], -1))
+            if settled is not None:
+                whole(along, settled)
+            along = along.reshape(-1, z.shape[1])
+            if self._factor is None:
+                np.matmul(along, z.T, out=result[some].reshape(-1, len(z)))
+            else:
+                np.take((along @ z.T).reshape(n, -1), self._voxels, axis=1, out=result[some])
+        return result
+
+    @cached_property
+    def _voxels(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._inside)
 
 
 def mask_of_runs(shape: tuple[int, ...], runs: ArrayLike) -> BoolArray:

@@ -8,25 +8,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Cells, Form
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import CONVERSIONS, UNIT_ROUNDOFF, Extent, exact_sums
 from dpcape.core.facts import PublicColumn, PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.cells import CATEGORY, decoding_of_times, encoding_of_times
 from dpcape.statistics.grouped_counts import checked_positions, groups_in, n_groups_of
 
 MOST_TIMES = 512
 """Most bins of time."""
 
-_BLOCK = 1 << 14
 # Distance, in bins, within which a time counts as the end of a bin: it covers rounding.
 _AT_END = 1e-9
 _MOST_CROWDING = 8.0
 
 
 @known
-class EventCounts(Statistic[CodedBlocks, FloatArray]):
+class EventCounts(Summed[FloatArray]):
     r"""Shares of records with their event, or another end of follow-up, in each of K bins of time, by group.
 
     Bin k ends at the horizon times :math:`(k/K)^p`, p the ``crowding``: bins are equal, or crowd towards the beginning.
@@ -42,7 +43,8 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
     the diameter is 1, whatever the groups are; an event and another end attain it. (For cells that are counted by ones
     it is :math:`\sqrt 2`.)
 
-    Positions are moved into their range and codes into their list here too, so this holds for any block.
+    A record is in one cell, whatever its codes are, so this holds for any tile. Rounding is that of
+    :class:`~dpcape.statistics.grouped_counts.GroupedCounts`.
 
     Parameters
     ----------
@@ -85,14 +87,22 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
             )
         if isinstance(crowding, bool) or not isinstance(crowding, int | float) or not 1 <= crowding <= _MOST_CROWDING:
             raise InvalidParameter("crowding", f"be a number from 1 to {_MOST_CROWDING:g}", repr(crowding))
-        self._n_bins, self._horizon, self._crowding = int(n_bins), float(horizon), float(crowding)
+        self._n_bins, self._crowding = int(n_bins), float(crowding)
+        self._ratio = last / float(horizon)
+        self._ends = self._ends_of_bins()
 
     @staticmethod
     def extent(*, n_groups: float, n_bins: float) -> Extent:
         """Return the extent for so many groups and bins."""
         radius = 1 / math.sqrt(2)
         n_cells = 2 * n_bins + 2
-        return Extent(n_groups * n_cells, 1.0, radius, rounding_in_blocks(n_cells, radius, block=_BLOCK))
+        return exact_sums(
+            n_groups * n_cells,
+            1.0,
+            radius,
+            error=4 * (n_cells + 64) * UNIT_ROUNDOFF * radius,
+            roundings=n_cells + CONVERSIONS,
+        )
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -103,32 +113,45 @@ class EventCounts(Statistic[CodedBlocks, FloatArray]):
         """Number of groups."""
         return n_groups_of([self.facts.columns[at] for at in self._by])
 
-    def total(self, records: CodedBlocks) -> FloatArray:
+    def terms(self, tile: Tile) -> Sequence[Form]:
         n_cells = 2 * self._n_bins + 2
-        counts = np.zeros(self.n_groups * n_cells)
-        for block in records.coded_blocks(_BLOCK):
-            cells = groups_in(self.facts, self._by, block) * n_cells + self._cells(block)
-            counts += np.bincount(cells, minlength=len(counts))
-        return np.asarray((counts.reshape(-1, n_cells) @ encoding_of_times(self._n_bins)).ravel())
+        cells = groups_in(self.facts, self._by, tile.codes) * n_cells + self._cells(tile.codes)
+        return [Cells(cells, self.n_groups * n_cells)]
 
-    def _cells(self, block: FloatArray) -> IntArray:
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return np.asarray((sums[0].reshape(self.n_groups, -1) @ encoding_of_times(self._n_bins)).ravel())
+
+    def _cells(self, codes: FloatArray) -> IntArray:
         """Return the cell of every record."""
-        last, positions, codes = 2 * self._n_bins, block[:, self._time], block[:, self._event]
-        missing = np.isnan(positions) | np.isnan(codes)
+        last, positions, events = 2 * self._n_bins, codes[:, self._time], codes[:, self._event]
+        missing = np.isnan(positions) | np.isnan(events)
         times = np.clip(np.where(missing, 0.0, positions) + 1, 0.0, 2.0) / 2
         # A time that was clipped to the end of the range may lie anywhere after it.
         after = times >= 1
-        ratio = self.facts.columns[self._time].high / self._horizon
-        if self._crowding == 1:
-            times = times * (ratio * self._n_bins)
-        else:
-            times = (times * ratio) ** (1 / self._crowding) * self._n_bins
-        with_event = np.maximum(np.ceil(times - _AT_END) - 1, 0.0)
-        without = self._n_bins + np.floor(times + _AT_END)
-        occurred = (codes == self._occurred) & (with_event < self._n_bins) & ~after
-        cells = np.where(occurred, with_event, np.where(codes == self._occurred, last, np.where(after, last, without)))
-        with_missing: IntArray = np.where(missing, last + 1, np.minimum(cells, last)).astype(np.intp)
+        with_event, without = self._bins(times)
+        occurred = events == self._occurred
+        cells = np.where(occurred, with_event, without)
+        # Beyond: after the range, or an event after the last bin.
+        beyond = after | (occurred & (with_event >= self._n_bins)) | (cells > last)
+        with_missing: IntArray = np.where(missing, last + 1, np.where(beyond, last, cells)).astype(np.intp)
         return with_missing
+
+    def _bins(self, times: FloatArray) -> tuple[FloatArray | IntArray, FloatArray | IntArray]:
+        """Return the cells of times in the range, from 0 to 1, with and without an event."""
+        if self._crowding == 1:
+            in_bins = times * (self._ratio * self._n_bins)
+            return np.maximum(np.ceil(in_bins - _AT_END) - 1, 0.0), self._n_bins + np.floor(in_bins + _AT_END)
+        # By comparison with ends: powers may be rounded differently from one place in memory to another.
+        passed = np.searchsorted(self._ends, times, side="left")
+        return passed // 2, self._n_bins + (passed + 1) // 2
+
+    def _ends_of_bins(self) -> FloatArray:
+        """Return what lies just before and just after every end of a bin, alternately."""
+        ends = np.arange(1, self._n_bins + 1)[:, np.newaxis] + np.array([-_AT_END, _AT_END])
+        places: FloatArray = (ends / self._n_bins) ** self._crowding / self._ratio
+        # A time without an event that is exactly the former lies after it.
+        places[:, 0] = np.nextafter(places[:, 0], 0.0)
+        return places.ravel()
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         """Return the shares of all records by group and cell, (groups, cells)."""

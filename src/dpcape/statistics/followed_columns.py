@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.contributions import Cells, Form, Squares, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import entry_on_grid, on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.cells import CATEGORY
 from dpcape.statistics.event_counts import checked_event
 from dpcape.statistics.table_designs import NO_SITE, TableDesign
 
-_BLOCK = 1 << 12
 _SQUARES = 1.9
 _COUNT = 0.25
 
 
 class FollowedRows(NamedTuple):
-    """The complete records of a block.
+    """The records of a tile; what is missing is not a number.
 
     Attributes
     ----------
-    design : (n, width) array
-        Columns as numbers.
-    times : (n,) array
+    design : (N, width) array
+        Columns as numbers, stored one after another.
+    times : (N,) array
         Ends of follow-up, as places in the range of time, from 0 to 1.
-    occurred : (n,) array of bool
+    occurred : (N,) array of bool
         Whether the event happened then.
+    incomplete : (N,) array of bool
+        Whether a value is missing.
     """
 
     design: FloatArray
     times: FloatArray
     occurred: BoolArray
+    incomplete: BoolArray
 
 
 class FollowedDesign:
-    """Public columns that covariates and a time to an event are read from; incomplete records are left out.
+    """Public columns that covariates and a time to an event are read from.
 
     Parameters
     ----------
@@ -66,15 +71,14 @@ class FollowedDesign:
         numbers = [np.full(max(len(column.levels) - 1, 1), column.kind != CATEGORY) for column in columns]
         self.is_number: BoolArray = np.concatenate(numbers)
 
-    def rows(self, block: FloatArray, horizon: float = 1.0) -> FollowedRows:
-        """Return the complete records of a block, followed up to a horizon."""
-        is_complete = ~np.isnan(block[:, [self._time, self._event, *self._positions]]).any(axis=1)
-        complete = block if is_complete.all() else block[is_complete]
-        rows = self._design.rows(complete)
-        times = (rows.outcomes[:, 0] + 1) / 2
+    def rows(self, codes: FloatArray, horizon: float = 1.0) -> FollowedRows:
+        """Return the records of a tile, followed up to a horizon."""
+        rows = self._design.rows(codes)
+        times, events = (rows.outcomes[:, 0] + 1) / 2, codes[:, self._event]
         # A time at the end of the range may have been clipped to it.
-        occurred = (complete[:, self._event] == self._code) & (times < 1) & (times <= horizon)
-        return FollowedRows(rows.design, np.minimum(times, horizon), occurred)
+        occurred = (events == self._code) & (times < 1) & (times <= horizon)
+        incomplete = rows.incomplete | np.isnan(events)
+        return FollowedRows(rows.design, np.minimum(times, horizon), occurred, incomplete)
 
 
 class ColumnMeans(NamedTuple):
@@ -96,7 +100,7 @@ class ColumnMeans(NamedTuple):
 
 
 @known
-class FollowedColumns(Statistic[CodedBlocks, ColumnMeans]):
+class FollowedColumns(Summed[ColumnMeans]):
     r"""Number of complete records, and means and squares of their columns.
 
     A complete record contributes :math:`(\sqrt{b}/2, x, \sqrt{1.9}\, x_r^2)`, an incomplete one zero, for b columns, of
@@ -107,7 +111,8 @@ class FollowedColumns(Statistic[CodedBlocks, ColumnMeans]):
     :math:`\Delta^2 + 1.9 \Delta^2(2 - \Delta)^2 \le 4` on [0, 2], as proved, with a larger weight, at
     :class:`~dpcape.statistics.adjusted_products.DesignMoments`. Two levels are 2 apart, more levels at most
     :math:`\sqrt 2`. So two complete records are at most :math:`2\sqrt b` apart, attained by opposite ends of all
-    ranges. No contribution is longer than :math:`\sqrt{b/4 + 2.9 b}`, which is less.
+    ranges. No contribution is longer than :math:`\sqrt{b/4 + 2.9 b}`, which is less. On the grid numbers may be larger
+    than 1 by a public factor; sums are divided by it, and squares by its square.
 
     Parameters
     ----------
@@ -126,33 +131,35 @@ class FollowedColumns(Statistic[CodedBlocks, ColumnMeans]):
     def __init__(self, facts: PublicFacts, event: int, design: IntArray) -> None:
         super().__init__(facts, event=event, design=design)
         self._read = FollowedDesign(facts, event, design)
+        self._reach = math.sqrt(self._read.n_columns)
+        self._larger = entry_on_grid(self._reach, self._read.width)
 
     @staticmethod
     def extent(*, n_columns: float, width: float, n_numbers: float) -> Extent:
         """Return the extent for ``n_columns`` columns, which become ``width`` numbers, ``n_numbers`` of them ranged."""
         radius = math.sqrt(_COUNT + 1 + _SQUARES) * math.sqrt(n_columns)
-        return Extent(
-            1 + width + n_numbers, 2 * math.sqrt(n_columns), radius, rounding_in_blocks(width, radius, block=_BLOCK)
-        )
+        return exact_sums(1 + width + n_numbers, 2 * math.sqrt(n_columns), radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         is_number = self._read.is_number
         return {"n_columns": self._read.n_columns, "width": self._read.width, "n_numbers": int(is_number.sum())}
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        is_number = self._read.is_number
-        count, sums, squares = 0, np.zeros(len(is_number)), np.zeros(int(is_number.sum()))
-        for block in records.coded_blocks(_BLOCK):
-            design = self._read.rows(block).design
-            count += len(design)
-            sums += design.sum(axis=0)
-            squares += (design[:, is_number] ** 2).sum(axis=0)
-        weight = math.sqrt(_COUNT * self._read.n_columns)
-        return np.concatenate([[weight * count], sums, math.sqrt(_SQUARES) * squares])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        read = self._read.rows(tile.codes)
+        rows = on_grid(read.design, self._reach)
+        rows.drop(read.incomplete)
+        return [Cells(read.incomplete.astype(np.intp), 1), Sum(rows), Squares(rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        count, columns, squares = sums
+        weight, larger = math.sqrt(_COUNT * self._read.n_columns), self._larger
+        of_numbers = squares[self._read.is_number] * (math.sqrt(_SQUARES) / larger**2)
+        return np.concatenate([weight * count, columns / larger, of_numbers])
 
     def unpack(self, packed: FloatArray) -> ColumnMeans:
         """Return the means, without their weights."""
-        width = self._read.width
+        width, larger = self._read.width, self._larger
         complete = float(packed[0]) / math.sqrt(_COUNT * self._read.n_columns)
-        return ColumnMeans(complete, packed[1 : 1 + width], packed[1 + width :] / math.sqrt(_SQUARES))
+        squares = packed[1 + width :] * (larger**2 / math.sqrt(_SQUARES))
+        return ColumnMeans(complete, packed[1 : 1 + width] * larger, squares)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Between, Cells, Form
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import CONVERSIONS, UNIT_ROUNDOFF, Extent, exact_sums
 from dpcape.core.facts import PublicColumn, PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
-from dpcape.statistics.cells import CATEGORY, encoding, n_cells_of
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.cells import CATEGORY, codes_of, encoding, n_cells_of, taken
 
 MOST_BINS = 1024
 """Most bins of the range of a number."""
 
-_BLOCK = 1 << 14
-# A knot's count is the difference of two sums, each rounded like the other.
-_SUMS = 3
+# Columns are counted some at a time: an eighth of those of a tile, which stays in the cache.
+_SPANS = 8
 
 
 @known
-class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
+class GroupedCounts(Summed[tuple[FloatArray, ...]]):
     r"""Shares of records in the cells of every chosen column, in every group.
 
     Groups are the combinations of the levels of the columns in ``by``, missing included. A record of group g
@@ -37,7 +39,13 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
     distance is at most :math:`|v|`, whatever the groups are; two groups, or two levels in all columns, attain it. No
     contribution is longer than :math:`|v| / \sqrt 2`.
 
-    Positions are moved into their range and codes into their list here too, so this holds for any block.
+    Shares are whole numbers of 2^-20 that add up to one, so a contribution is such a mixture exactly. A position that
+    is not in its range would count between the last knot and missing, or not at all, and codes are moved into their
+    list: this holds for any tile.
+
+    *Rounding.* The rows of the encoding are computed with 4 (n + 64) roundings for n cells. Sums become packed numbers
+    in a product of n terms; the absolute values of the terms of all records add up to a vector that is no longer than
+    N times the radius, because a row of absolute values is as long as the row.
 
     Parameters
     ----------
@@ -68,6 +76,13 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         self._columns, self._by, self._n_bins = chosen, groups, int(n_bins)
         self._weights = _checked_weights(weights, len(chosen))
         self.counted = tuple(facts.columns[at] for at in chosen)
+        is_level = [column.kind == CATEGORY for column in self.counted]
+        n_together = -(-facts.n_features // _SPANS)
+        self._levels = [
+            Levels.of([facts.columns[at] for at in span], span)
+            for span in spans_of([at for at, level in zip(chosen, is_level, strict=True) if level], n_together)
+        ]
+        self._numbers = spans_of([at for at, level in zip(chosen, is_level, strict=True) if not level], n_together)
 
     @staticmethod
     def extent(*, n_cells: float, length: float, most_cells: float) -> Extent:
@@ -76,7 +91,13 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         ``most_cells`` is the number of cells of the column that has most of them.
         """
         radius = length / math.sqrt(2)
-        return Extent(n_cells, length, radius, rounding_in_blocks(most_cells, _SUMS * radius, block=_BLOCK))
+        return exact_sums(
+            n_cells,
+            length,
+            radius,
+            error=4 * (most_cells + 64) * UNIT_ROUNDOFF * radius,
+            roundings=most_cells + CONVERSIONS,
+        )
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -87,15 +108,31 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
         """Number of groups."""
         return n_groups_of([self.facts.columns[at] for at in self._by])
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        counts = [np.zeros((self.n_groups, n_cells_of(column, self._n_bins))) for column in self.counted]
-        for block in records.coded_blocks(_BLOCK):
-            groups = groups_in(self.facts, self._by, block)
-            for column, position, into in zip(self.counted, self._columns, counts, strict=True):
-                add = _add_levels if column.kind == CATEGORY else _add_positions
-                add(block[:, position], groups, into)
-        columns = zip(self._weights, counts, self.counted, strict=True)
-        return np.concatenate([(w * (into @ encoding(column, self._n_bins))).ravel() for w, into, column in columns])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        groups, columns = groups_in(self.facts, self._by, tile.codes), tile.codes.T
+        by_group = Cells(groups, self.n_groups)
+        return [
+            *(levels.cells(columns, groups, self.n_groups) for levels in self._levels),
+            *(Between(by_group, self._places(columns[taken(span)]), self._n_bins + 2) for span in self._numbers),
+        ]
+
+    def _places(self, positions: FloatArray) -> FloatArray:
+        """Return places among the knots of ranges, which are a bin apart; missing ones in the cell after the last."""
+        places = positions * (self._n_bins / 2)
+        places += self._n_bins / 2
+        return np.fmin(places, self._n_bins + 1.0, out=places)
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        counts: dict[int, FloatArray] = {}
+        for levels, values in zip(self._levels, sums[: len(self._levels)], strict=True):
+            counts |= zip(levels.span, levels.counts(values, self.n_groups), strict=True)
+        for span, values in zip(self._numbers, sums[len(self._levels) :], strict=True):
+            by_group = values.reshape(len(span), self.n_groups + 1, self._n_bins + 2)
+            counts |= zip(span, by_group[:, :-1], strict=True)
+        columns = zip(self._weights, self._columns, self.counted, strict=True)
+        return np.concatenate(
+            [(w * (counts[at] @ encoding(column, self._n_bins))).ravel() for w, at, column in columns]
+        )
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, ...]:
         """Return, for every column, the shares of all records by group and cell, (groups, cells)."""
@@ -106,6 +143,47 @@ class GroupedCounts(Statistic[CodedBlocks, tuple[FloatArray, ...]]):
             rows = encoding(column, self._n_bins)
             shares.append(np.linalg.solve(rows.T, block.reshape(self.n_groups, -1).T / weight).T)
         return tuple(shares)
+
+
+class Levels(NamedTuple):
+    """Categories that are counted together, by group.
+
+    Attributes
+    ----------
+    span : list of int
+        Positions of their columns.
+    last : (K, 1) array of int
+        Cell of missing values, the last of each.
+    first : (K, 1) array of int
+        Where the cells of each begin among those of a group.
+    """
+
+    span: list[int]
+    last: IntArray
+    first: IntArray
+
+    @classmethod
+    def of(cls, columns: Sequence[PublicColumn], span: list[int]) -> Levels:
+        """Return where the cells of these columns are."""
+        last = np.array([len(column.levels) for column in columns], dtype=np.intp)
+        return cls(span, last[:, np.newaxis], (np.cumsum(last + 1) - last - 1)[:, np.newaxis])
+
+    def cells(self, columns: FloatArray, groups: IntArray, n_groups: int) -> Cells:
+        """Return the cells of every record, given the columns of a table."""
+        cells = codes_of(columns[taken(self.span)], self.last)
+        n_cells = int(self.first[-1, 0] + self.last[-1, 0]) + 1
+        cells += groups * n_cells
+        cells += self.first
+        return Cells(cells, n_groups * n_cells)
+
+    def counts(self, sums: FloatArray, n_groups: int) -> list[FloatArray]:
+        """Return the numbers of records of each column, by group and cell."""
+        return np.split(sums.reshape(n_groups, -1), self.first[1:, 0], axis=1)
+
+
+def spans_of(positions: list[int], n_together: int) -> list[list[int]]:
+    """Return positions in lists of this length, the last of which may be shorter."""
+    return [positions[at : at + n_together] for at in range(0, len(positions), n_together)]
 
 
 def groups_in(facts: PublicFacts, by: Sequence[int], block: FloatArray) -> IntArray:
@@ -147,36 +225,6 @@ def grouped_counts(
         weights=np.array(weights, dtype=np.float64),
         n_bins=n_bins,
     )
-
-
-def _add_levels(codes: FloatArray, groups: IntArray, into: FloatArray) -> None:
-    """Count the levels of a category, missing last."""
-    n_cells = into.shape[1]
-    cells = groups * n_cells + codes_of(codes, n_cells - 1)
-    into += np.bincount(cells, minlength=into.size).reshape(into.shape)
-
-
-def _add_positions(positions: FloatArray, groups: IntArray, into: FloatArray) -> None:
-    """Count numbers at the knots of their range, each shared by the two knots next to it; missing last."""
-    n_groups, n_cells = into.shape
-    n_bins = n_cells - 2
-    is_there = ~np.isnan(positions)
-    if not is_there.all():
-        into[:, -1] += np.bincount(groups[~is_there], minlength=n_groups)
-        positions, groups = positions[is_there], groups[is_there]
-    in_bins = np.clip((positions + 1) * (n_bins / 2), 0.0, n_bins)
-    lower = np.minimum(in_bins.astype(np.intp), n_bins - 1)
-    cells = groups * n_bins + lower
-    shape = (n_groups, n_bins)
-    upper = np.bincount(cells, weights=in_bins - lower, minlength=n_groups * n_bins).reshape(shape)
-    into[:, :n_bins] += np.bincount(cells, minlength=n_groups * n_bins).reshape(shape) - upper
-    into[:, 1 : n_bins + 1] += upper
-
-
-def codes_of(codes: FloatArray, n_levels: int) -> IntArray:
-    """Return the positions of levels, missing as the last one; any number is moved into the list."""
-    positions: IntArray = np.where(np.isnan(codes), n_levels, np.clip(codes, 0, n_levels)).astype(np.intp)
-    return positions
 
 
 def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:

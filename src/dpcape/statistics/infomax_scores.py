@@ -56,10 +56,10 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
     identity |G|^2 = |W|^2 + 2 y'Pz + |y|^2 z'Pz, P = W W', which needs one more product of the size of z and no R x
     R per time point.
 
-    *On the grid.* x is the reduced row on its grid, W is what is left of it on its own, and z = W x + b exactly; sums of
-    f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is off by
-    at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o; this is added, with
-    |W||x| + |b| for |z|.
+    *On the grid.* x is the reduced row on its grid, W is what is left of it on its own, and z = W x + b exactly; sums
+    of f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is
+    off by at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o; this is
+    added, with |W||x| + |b| for |z|.
     Putting (f, f y) on the grid moves it by at most d, and f G by d hypot(|W|, |W'z|): the target of clipping is the
     clip minus this. So what is added is in the ball. A last factor keeps |W| (1 + |y| (|W||x| + |b|)), the length of
     what G is added up from at the end, within 1000 clips, which the rounding counts.

@@ -115,7 +115,7 @@ class SecondMoment(_OfRows[FloatArray]):
         super().__init__(facts)
 
     @staticmethod
-    def extent(*, n_features: float, bound: float, single: bool = False) -> Extent:
+    def extent(*, n_features: float, bound: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         radius = reach_on_grid(bound, n_features) ** 2
         return exact_sums(packed_size(n_features), math.sqrt(2) * radius, radius)
@@ -154,7 +154,7 @@ class CentredMoments(_OfRows[tuple[FloatArray, FloatArray]]):
         self._mean_weight = float(mean_weight)
 
     @staticmethod
-    def extent(*, n_features: float, bound: float, mean_weight: float = MEAN_WEIGHT, single: bool = False) -> Extent:
+    def extent(*, n_features: float, bound: float, mean_weight: float = MEAN_WEIGHT) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         square = reach_on_grid(bound, n_features) ** 2
         diameter = (mean_weight**2 + 2) / math.sqrt(2) * square

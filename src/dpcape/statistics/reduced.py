@@ -21,7 +21,7 @@ from dpcape.core.contributions import ROUND
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, clipped, steps_for
-from dpcape.core.record_blocks import SubjectSeries, TiledRecords
+from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.tiles import Tile, tile_rows
 from dpcape.statistics.unit_ball import clip_to_ball
 
@@ -136,15 +136,6 @@ def kept_tiles(
     return _kept(records, projection, compute)
 
 
-def kept_subjects(records: SubjectSeries, projection: FloatArray) -> list[FloatArray]:
-    """Return each subject's series times ``projection``, centred in time, cached for the next round."""
-
-    def compute() -> list[FloatArray]:
-        return [centred(series @ projection) for series in records.each_subject()]
-
-    return _kept(records, projection, compute)
-
-
 def centred(series: FloatArray) -> FloatArray:
     """Return a series minus its mean over time and divided by its largest entry, so that powers cannot overflow."""
     moved = series - series.mean(axis=0)
@@ -155,8 +146,13 @@ def centred(series: FloatArray) -> FloatArray:
     return result
 
 
+def key_of(projection: FloatArray) -> bytes:
+    """Return what stands for a projection where its products are kept."""
+    return hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
+
+
 def _kept(records: object, projection: FloatArray, compute: Callable[[], list[T]]) -> list[T]:
-    key = hashlib.sha256(np.ascontiguousarray(projection).tobytes()).digest()
+    key = key_of(projection)
     known = _KEPT.get(records)
     if known is None or known[0] != key:
         known = (key, compute())

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, ForEachRow, IntArray, SingleArray
+from dpcape.core.arrays import FloatArray, ForEachRow, IntArray
 from dpcape.core.contributions import Cells, Form, Sum
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import clipped, on_grid, steps_for
+from dpcape.core.grid import clipped, on_grid, squares_in_steps, steps_for
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
 from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
@@ -28,7 +28,7 @@ from dpcape.core.tiles import Tile
 from dpcape.statistics.length_bins import N_BINS
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.unit_ball import clip_to_ball, clip_to_ball_in_single
+from dpcape.statistics.unit_ball import clip_to_ball
 
 BIN_RATIO = 2.0**0.25
 """Ratio of the ends of a bin."""
@@ -68,8 +68,7 @@ class Standardised:
     ) -> None:
         self._records: Any = records  # type: ignore[explicit-any]  # which of the interfaces, a caller knows
         self._views = views_of(widths)
-        self._centre, self._moves = centre, bool(np.any(centre != 0))
-        self._scale, self._divides = scale, bool(np.any(scale != 1))
+        self._moves, self._divides = bool(np.any(centre != 0)), bool(np.any(scale != 1))
         self._radius = np.repeat(radius, widths)
         self._centres, self._scales, self._radii = map(ForEachRow, (centre, scale, self._radius))
 
@@ -85,19 +84,6 @@ class Standardised:
             if len(buffer) < len(block):
                 buffer = np.empty(block.shape)
             yield self._standardised(block, None, buffer[: len(block)])[0]
-
-    def single_blocks(self, size: int) -> Iterator[SingleArray]:
-        """Return blocks of standardised rows in single precision."""
-        with np.errstate(all="ignore"):
-            centre = self._centre.astype(np.float32)
-            slope = (1 / (self._scale * self._radius)).astype(np.float32)
-            for block in self._records.single_blocks(size):
-                if self._moves:
-                    block -= centre
-                block *= slope
-                for view in self._views:
-                    clip_to_ball_in_single(block[:, view])
-                yield block
 
     def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
         """Return blocks of standardised rows, with the targets of these rows if there are any."""
@@ -422,6 +408,7 @@ class RadiusHistogram(Summed[FloatArray]):
         self._centre = checked_matrix("centre", centre, (facts.n_features,))
         self._scale = checked_matrix("scale", scale, (facts.n_features,))
         self._top = checked_matrix("top", top, (len(facts.widths),))
+        self._views = views_of(facts.widths)
 
     @staticmethod
     def extent(*, n_features: float, n_views: float) -> Extent:
@@ -440,7 +427,7 @@ class RadiusHistogram(Summed[FloatArray]):
     def terms(self, tile: Tile) -> Sequence[Form]:
         rows = tile.rows.ints - tile.rows.steps * self._centre
         rows *= 1 / (tile.rows.steps * self._scale)
-        views = zip(views_of(self.facts.widths), self._top, strict=True)
+        views = zip(self._views, self._top, strict=True)
         return [Cells(bins_of(rows[:, columns], top), N_BINS) for columns, top in views]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
@@ -454,8 +441,7 @@ def bins_of(rows: FloatArray, top: float) -> IntArray:
     Rows are on a grid of 2^26 steps per ``top``, where squared lengths up to the last bin are exact in any order.
     """
     with np.errstate(all="ignore"):
-        ints = np.rint(rows * (2.0**_BIN_BITS / top))
-        squares = np.einsum("ij,ij->i", ints, ints)
+        squares = squares_in_steps(rows, 2.0**_BIN_BITS / top)
         ends = (bin_ends(top)[:-1] / top * 2.0**_BIN_BITS) ** 2
     # NaN is larger than every end.
     bins: IntArray = np.searchsorted(ends, squares, side="left")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.contributions import Cells, Form, Grouped, GroupedSquares
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import into_balls, reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.reduced import checked_matrix
 from dpcape.statistics.table_designs import SiteColumns
-from dpcape.statistics.unit_ball import clip_to_ball
 
-_BLOCK = 1 << 12
-_LARGEST = 1e100
 WEIGHT = math.sqrt(0.5)
 """Weight of counts and of squares."""
 
@@ -40,7 +40,7 @@ class SiteMeans(NamedTuple):
 
 
 @known
-class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
+class SiteMoments(Summed[SiteMeans]):
     r"""Counts, sums and squares of standardised rows, by site.
 
     The row of a complete record, :math:`u = (x - centre) / scale`, is moved into the unit ball. The record contributes
@@ -50,7 +50,8 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
     :class:`~dpcape.statistics.adjusted_products.ResidualProducts`. (2) Different sites: both lengths squared,
     :math:`2 (1/2 + 1 + 1/2) = 4`. (3) Incomplete: 2. So the diameter is 2, whatever the sites are; u' = -u of length
     1 attains it. No contribution is longer than :math:`\sqrt 2`. All of this holds for any finite public arrays: what
-    they make of a record is clipped afterwards, and what is not a number becomes zero.
+    they make of a record is clipped afterwards, and what is not a number becomes zero. On the grid a row may be longer
+    than 1 by a public factor; sums are divided by it, and squares by its square.
 
     Parameters
     ----------
@@ -73,51 +74,35 @@ class SiteMoments(Statistic[CodedBlocks, SiteMeans]):
         self._read = SiteColumns(facts, columns, site)
         self._centre = checked_matrix("centre", centre, (self._read.n_columns,))
         self._scale = checked_matrix("scale", scale, (self._read.n_columns,))
-        with np.errstate(all="ignore"):
-            largest = (1 + np.abs(self._centre)) / np.abs(self._scale)
-        # NaN compares false, so it counts as large. The factor of ten covers rounding.
-        self._may_be_large = not bool(np.all(largest < _LARGEST / 10))
+        self._longer = reach_on_grid(1.0, self._read.n_columns)
 
     @staticmethod
     def extent(*, n_columns: float, n_sites: float) -> Extent:
         """Return the extent for ``n_columns`` columns at ``n_sites`` sites."""
-        radius = math.sqrt(2)
-        return Extent(n_sites * (1 + 2 * n_columns), 2.0, radius, rounding_in_blocks(n_columns, radius, block=_BLOCK))
+        return exact_sums(n_sites * (1 + 2 * n_columns), 2.0, math.sqrt(2))
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_columns": self._read.n_columns, "n_sites": self._read.n_sites}
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        n_sites, n_columns = self._read.n_sites, self._read.n_columns
-        counts, sums, squares = np.zeros(n_sites), np.zeros((n_sites, n_columns)), np.zeros((n_sites, n_columns))
-        for block in records.coded_blocks(_BLOCK):
-            rows, sites = self._read.rows(block)
-            with np.errstate(all="ignore"):
-                rows -= self._centre
-                rows /= self._scale
-            if self._may_be_large:
-                # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
-                np.clip(rows, -_LARGEST, _LARGEST, out=rows)
-            clip_to_ball(rows)
-            for site, chosen in _by_site(rows, sites):
-                counts[site] += len(chosen)
-                sums[site] += chosen.sum(axis=0)
-                squares[site] += np.einsum("ij,ij->j", chosen, chosen)
-        return np.concatenate([WEIGHT * counts, sums.ravel(), WEIGHT * squares.ravel()])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows, sites, incomplete = self._read.rows(tile.codes)
+        rows -= self._centre
+        rows /= self._scale
+        moved, _, _ = into_balls(rows, (self._read.n_columns,), (1.0,))
+        by_site = Cells(sites, self._read.n_sites)
+        for part in (by_site, moved):
+            part.drop(incomplete)
+        return [by_site, Grouped(by_site, moved), GroupedSquares(by_site, moved)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        counts, rows, squares = sums
+        longer = self._longer
+        return np.concatenate([WEIGHT * counts, rows.ravel() / longer, squares.ravel() * (WEIGHT / longer**2)])
 
     def unpack(self, packed: FloatArray) -> SiteMeans:
         """Return the means, without their weights."""
-        n_sites, n_columns = self._read.n_sites, self._read.n_columns
+        n_sites, n_columns, longer = self._read.n_sites, self._read.n_columns, self._longer
         counts, sums, squares = np.split(packed, [n_sites, n_sites * (1 + n_columns)])
         shape = (n_sites, n_columns)
-        return SiteMeans(counts / WEIGHT, sums.reshape(shape), squares.reshape(shape) / WEIGHT)
-
-
-def _by_site(rows: FloatArray, sites: IntArray) -> Iterator[tuple[int, FloatArray]]:
-    """Return the rows of each site that has some."""
-    if len(sites) and (sites == sites[0]).all():
-        yield int(sites[0]), rows
-        return
-    for site in np.flatnonzero(np.bincount(sites)):
-        yield int(site), rows[sites == site]
+        return SiteMeans(counts / WEIGHT, sums.reshape(shape) * longer, squares.reshape(shape) * (longer**2 / WEIGHT))

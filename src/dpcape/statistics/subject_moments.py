@@ -3,25 +3,33 @@
 Computations within one subject cost no privacy, so each subject's series is centred, reduced and whitened by itself,
 and only the result is bounded. Every contribution passes through :func:`into_ball` last (or is a scaled projector), so
 the diameters below hold for any records and any public matrix.
+
+A tile holds one subject. What it contributes is computed by linear algebra of ordinary numbers, in arrays whose shapes
+and entries are that subject's own: whatever the library rounds, and however it orders its sums for these shapes, the
+result is a function of that subject and of public numbers, because no other subject takes part. Then it is put on whole
+numbers and added exactly. Between two machines the last bits may differ, between neighbouring data sets not.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Form, Plain
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_one_by_one
+from dpcape.core.extent import Extent, exact_sums, plain_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import SubjectSeries
-from dpcape.core.statistic import MeanT_co, Statistic, known
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import MeanT_co, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, pack4, packed_size, packed_size4, pair_products, traceless4, unpack
-from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, kept_subjects
+from dpcape.statistics.reduced import centred, checked_matrix, checked_positive, into_ball, key_of
 
 # Eigenvalues of a subject's covariance are raised to this part of the largest: fewer time points than dimensions,
 # or constant voxels, must not divide by zero.
@@ -34,16 +42,29 @@ _PRESENT, _DECAY = 0.6, 0.7
 _LEAST_TRACELESS = 1e-4
 
 
-class OfSubjects(Statistic[SubjectSeries, MeanT_co]):
-    """Base class of statistics of whole subjects."""
+class OfSubjects(Summed[MeanT_co]):
+    """Base class of statistics of whole subjects, each of which contributes one vector of at most the radius."""
 
     kinds = frozenset({"subjects"})
     units = frozenset({"subject"})
 
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        return [Plain(self._of_subject(tile)[np.newaxis], self.radius)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
+
+    @abstractmethod
+    def _of_subject(self, tile: Tile) -> FloatArray:
+        """Return what the only subject of a tile contributes."""
+
 
 def extent_in_ball(size: float, radius: float) -> Extent:
-    """Return the extent of contributions in a ball, added one by one: the diameter is twice the radius."""
-    return Extent(size, 2 * radius, radius, rounding_one_by_one(radius))
+    """Return the extent of contributions in a ball: the diameter is twice the radius.
+
+    What is computed is no longer than the radius (:func:`into_ball`); rounding it to whole numbers is all that is off.
+    """
+    return exact_sums(size, 2 * radius, radius, error=plain_error(size, radius))
 
 
 class InBall(OfSubjects[MeanT_co]):
@@ -56,11 +77,16 @@ class InBall(OfSubjects[MeanT_co]):
     _projection: FloatArray
     _whitener: FloatArray
 
-    def total(self, records: SubjectSeries) -> FloatArray:
-        result = np.zeros(self.size)
-        for series in kept_subjects(records, self._projection):
-            result += into_ball(self._attempt(series @ self._whitener.T), self.radius, fill=self._fills)
-        return result
+    def _of_subject(self, tile: Tile) -> FloatArray:
+        series = tile.series.kept(self._key, self._reduced)
+        return into_ball(self._attempt(series @ self._whitener.T), self.radius, fill=self._fills)
+
+    def _reduced(self, series: FloatArray) -> FloatArray:
+        return centred(series @ self._projection)
+
+    @cached_property
+    def _key(self) -> bytes:
+        return key_of(self._projection)
 
     def _attempt(self, series: FloatArray) -> FloatArray:
         """Return the contribution, or zero if a decomposition fails, so that the site always answers."""
@@ -80,7 +106,8 @@ class SubjectProjector(OfSubjects[FloatArray]):
     """Mean of the projectors on each subject's leading directions, in a public basis.
 
     A contribution is U U' with |U'U|_F <= sqrt(K): positive semi-definite for every U, so two contributions have an
-    inner product of at least 0 and a squared distance of at most 2 K. U U' rounds at most K times per entry.
+    inner product of at least 0 and a squared distance of at most 2 K. Each entry of U U' is a sum of K products: its
+    roundings are at most K u |U|^2 long together, and |U|^2, the trace of U'U, is at most sqrt(K) |U'U|_F <= K.
     """
 
     name = "subject_projector"
@@ -98,22 +125,17 @@ class SubjectProjector(OfSubjects[FloatArray]):
     def extent(*, n_columns: float, n_components: float) -> Extent:
         """Return the extent for projectors on ``n_components`` directions in a basis of ``n_columns``."""
         radius = math.sqrt(n_components)
-        summed = rounding_one_by_one(radius, further=n_components)
-        return Extent(
-            packed_size(n_columns), math.sqrt(2 * n_components), radius, lambda n: summed(n) * math.sqrt(n_components)
-        )
+        size = packed_size(n_columns)
+        error = plain_error(size, radius, roundings=64 + 2 * n_components * radius)
+        return exact_sums(size, math.sqrt(2 * n_components), radius, error=error)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_columns": self._basis.shape[1], "n_components": self._n_components}
 
-    def total(self, records: SubjectSeries) -> FloatArray:
-        width = self._basis.shape[1]
-        result = np.zeros((width, width))
-        for series in records.each_subject():
-            directions = self._directions(centred(series @ self._basis))
-            result += directions @ directions.T
-        return pack(result)
+    def _of_subject(self, tile: Tile) -> FloatArray:
+        directions = self._directions(centred(tile.series.values @ self._basis))
+        return pack(directions @ directions.T)
 
     def _directions(self, series: FloatArray) -> FloatArray:
         """Return at most K orthonormal columns, scaled down where rounding made them too long."""
@@ -126,7 +148,8 @@ class SubjectProjector(OfSubjects[FloatArray]):
             return np.zeros((series.shape[1], 1))
         gram = directions.T @ directions
         length = math.sqrt(max(float(np.linalg.norm(gram)), 1e-300))
-        target = math.sqrt(self.radius) * (1 - (series.shape[1] + 64) * 2.0**-50)
+        # Less by more than the roundings of U'U, relative to its length, and of that length.
+        target = math.sqrt(self.radius) * (1 - (series.shape[1] * self._n_components + 64) * 2.0**-52)
         if not np.isfinite(length) or not series.any():
             return np.zeros((series.shape[1], 1))
         scaled: FloatArray = directions * min(1.0, target / length)

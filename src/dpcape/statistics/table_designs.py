@@ -7,31 +7,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicColumn, PublicFacts
-from dpcape.statistics.cells import CATEGORY
+from dpcape.statistics.cells import CATEGORY, codes_of, taken
 
 NO_SITE = -1
 """Position of the column of sites where there is none: all records are then one site."""
 
 
 class DesignRows(NamedTuple):
-    """The complete records of a block.
+    """The records of a tile; what is missing is not a number.
 
     Attributes
     ----------
-    design : (n, width) array
-        Contrast and covariates as numbers.
-    sites : (n,) array of int
-        Site of each record.
-    outcomes : (n, V) array
-        Outcomes as places in their ranges, from -1 to 1.
+    design : (N, width) array
+        Contrast and covariates as numbers, stored column by column.
+    sites : (N,) array of int
+        Site of each record; the number of sites where it is missing.
+    outcomes : (N, V) array
+        Outcomes as places in their ranges, from -1 to 1, stored column by column.
+    incomplete : (N,) array of bool
+        Whether a value is missing.
     """
 
     design: FloatArray
     sites: IntArray
     outcomes: FloatArray
+    incomplete: BoolArray
 
 
 class TableDesign:
@@ -40,7 +43,7 @@ class TableDesign:
     A number is its place in its range, from -1 to 1. A category of two levels is -1 or 1; one of L levels is L - 1
     numbers, of which at most one is 1 and the others are 0. So each column of the design has a length of at most 1,
     and a row of the design is at most :math:`\sqrt{n}` long for n columns: everything is moved into its range here
-    too, so this holds for any block. A record with a missing value in one of these columns is left out.
+    too, so this holds for any tile. A record with a missing value in one of these columns is incomplete.
 
     Parameters
     ----------
@@ -71,21 +74,24 @@ class TableDesign:
         self.n_columns, self.n_outcomes = len(self._design), len(self._outcomes)
         self.n_sites = 1 if site == NO_SITE else len(facts.columns[site].levels)
 
-    def rows(self, block: FloatArray) -> DesignRows:
-        """Return the complete records of a block."""
-        used = [*self._outcomes, *self._design, *([] if self._site == NO_SITE else [self._site])]
-        complete = complete_records(block, used)
-        design = np.column_stack([_numbers(self._columns[at], complete[:, at]) for at in self._design])
-        sites = np.zeros(len(complete), dtype=np.intp)
-        if self._site != NO_SITE:
-            sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
-        return DesignRows(design, sites, np.clip(complete[:, self._outcomes], -1.0, 1.0))
+    def rows(self, codes: FloatArray) -> DesignRows:
+        """Return the records of a tile."""
+        outcomes = np.clip(codes[:, taken(self._outcomes)], -1.0, 1.0)
+        sites, incomplete = sites_in(codes, self._site, self.n_sites)
+        incomplete |= np.isnan(outcomes).any(axis=1)
+        design = np.empty((len(codes), self.width), order="F")
+        end = 0
+        for at in self._design:
+            first, end = end, end + _n_numbers(self._columns[at])
+            _fill(self._columns[at], codes[:, at], design[:, first:end])
+            incomplete |= np.isnan(codes[:, at])
+        return DesignRows(design, sites, outcomes, incomplete)
 
 
 class SiteColumns:
     """Public columns of numbers that are read together with the site of a record.
 
-    A record with a missing value in one of them is left out. Everything is moved into its range here too.
+    A record with a missing value in one of them is incomplete. Everything is moved into its range here too.
 
     Parameters
     ----------
@@ -106,47 +112,44 @@ class SiteColumns:
             raise InvalidParameter("columns", "be different numbers or dates", f"positions {self._columns}")
         if site != NO_SITE and facts.columns[site].kind != CATEGORY:
             raise InvalidParameter("site", "be a category", "a number", "Declare levels for it.")
-        first, after = self._columns[0], self._columns[-1] + 1
-        # A slice of neighbouring columns is not copied.
-        self._taken = slice(first, after) if self._columns == list(range(first, after)) else self._columns
         self._site = int(site)
         self.n_columns = len(self._columns)
         self.n_sites = 1 if site == NO_SITE else len(facts.columns[site].levels)
 
-    def rows(self, block: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return the columns and the site of the complete records of a block."""
-        used = [*self._columns, *([] if self._site == NO_SITE else [self._site])]
-        complete = complete_records(block, used)
-        sites = np.zeros(len(complete), dtype=np.intp)
-        if self._site != NO_SITE:
-            sites = np.clip(complete[:, self._site], 0, self.n_sites - 1).astype(np.intp)
-        return np.clip(complete[:, self._taken], -1.0, 1.0), sites
+    def rows(self, codes: FloatArray) -> tuple[FloatArray, IntArray, BoolArray]:
+        """Return the columns and the site of the records of a tile, and which of these are incomplete."""
+        sites, incomplete = sites_in(codes, self._site, self.n_sites)
+        rows = np.clip(codes[:, taken(self._columns)], -1.0, 1.0)
+        incomplete |= np.isnan(rows).any(axis=1)
+        return rows, sites, incomplete
 
 
-def complete_records(block: FloatArray, used: Sequence[int]) -> FloatArray:
-    """Return the records of a block that have a value in each of the columns that are used; the block if all do."""
-    # If most columns are used, checking all of them is faster than selecting some.
-    if not np.isnan(block if 2 * len(used) >= block.shape[1] else block[:, used]).any():
-        return block
-    incomplete = np.isnan(block[:, used]).any(axis=1)
-    return block[~incomplete] if incomplete.any() else block
+def sites_in(codes: FloatArray, site: int, n_sites: int) -> tuple[IntArray, BoolArray]:
+    """Return the site of every record of a tile, the number of sites where it is missing, and where that is."""
+    if site == NO_SITE:
+        return np.zeros(len(codes), dtype=np.intp), np.zeros(len(codes), dtype=np.bool_)
+    sites = codes_of(codes[:, site], n_sites)
+    return sites, sites == n_sites
 
 
 def design_width(columns: Sequence[PublicColumn]) -> int:
     """Return how many numbers the columns of a design become."""
-    return sum(max(len(column.levels) - 1, 1) for column in columns)
+    return sum(_n_numbers(column) for column in columns)
 
 
-def _numbers(column: PublicColumn, codes: FloatArray) -> FloatArray:
-    """Return a column as numbers, of a length of at most 1 together."""
+def _n_numbers(column: PublicColumn) -> int:
+    return max(len(column.levels) - 1, 1)
+
+
+def _fill(column: PublicColumn, codes: FloatArray, out: FloatArray) -> None:
+    """Write a column as numbers, of a length of at most 1 together."""
     if column.kind != CATEGORY:
-        return np.clip(codes, -1.0, 1.0)[:, np.newaxis]
-    if len(column.levels) <= 2:
+        np.clip(codes, -1.0, 1.0, out=out[:, 0])
+    elif len(column.levels) <= 2:
         # A single level carries no information: it is -1 for every record.
-        return np.where(codes >= 1, 1.0, -1.0)[:, np.newaxis]
-    levels = np.clip(codes, 0, len(column.levels) - 1).astype(np.intp)
-    indicators: FloatArray = np.eye(len(column.levels))[levels][:, :-1]
-    return indicators
+        out[:, 0] = np.where(codes >= 1, 1.0, -1.0)
+    else:
+        np.equal(codes[:, np.newaxis], np.arange(len(column.levels) - 1.0), out=out, casting="unsafe")
 
 
 def checked_positions(facts: PublicFacts, positions: IntArray, name: str) -> list[int]:

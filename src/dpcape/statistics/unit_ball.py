@@ -1,4 +1,4 @@
-"""Moving standardised rows into a ball, in double and in single precision."""
+"""Moving standardised rows into a ball."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dpcape.core.arrays import BoolArray, FloatArray, SingleArray, shorten_rows
+from dpcape.core.arrays import BoolArray, FloatArray, shorten_rows
 
 # Factor for huge rows, after which their squares neither overflow nor vanish.
 _FAR_SMALLER = 2.0**-600
@@ -42,20 +42,3 @@ def _huge_clipped(rows: FloatArray, target: float) -> tuple[FloatArray, FloatArr
     norms = np.sqrt(np.einsum("ij,ij->i", smaller, smaller))
     growth = np.minimum(target / np.where(finite, norms, 1.0), 1 / _FAR_SMALLER)
     return smaller * growth[:, np.newaxis], np.where(finite, growth * _FAR_SMALLER, 0.0)
-
-
-def clip_to_ball_in_single(rows: SingleArray) -> None:
-    """Move rows in single precision into the unit ball, in place; rows that are not finite become zero.
-
-    Lengths computed in single precision are only used to find rows that are certainly short enough, as in
-    ``records/features.py``; others are shortened in double precision to less than one, by more than rounding them to
-    single precision adds.
-    """
-    certain = (1 - 2.0**-23) * (1 - (rows.shape[1] + 16) * 2.0**-23)
-    squares = np.vecdot(rows, rows)
-    if float(squares.max(initial=0)) <= certain**2:
-        return
-    longer = ~(squares.astype(np.float64) <= certain**2)
-    moved = rows[longer].astype(np.float64)
-    clip_to_ball(moved, length=1 - 2.0**-23)
-    rows[longer] = moved

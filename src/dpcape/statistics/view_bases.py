@@ -9,6 +9,8 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.core.fine_grid import FineRows
+from dpcape.core.grid import GridRows
 from dpcape.statistics.basis import MOST_COLUMNS, Basis, Listed, basis_parts
 
 
@@ -50,6 +52,14 @@ class Columns(Basis):
     def expanded(self, coordinates: FloatArray) -> FloatArray:
         """Return a copy of the coordinates."""
         return np.array(coordinates)
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return the rows."""
+        return rows.values
+
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return the coordinates times a factor."""
+        return coordinates.ints * (factor / coordinates.steps)
 
 
 class SideBySide(Basis):
@@ -113,6 +123,20 @@ class SideBySide(Basis):
         result = np.empty((len(coordinates), self.n_features))
         for part, columns, own in basis_parts(self):
             result[:, columns] = part.expanded(np.ascontiguousarray(coordinates[:, own]))
+        return result
+
+    def exact_coordinates(self, rows: GridRows) -> FloatArray:
+        """Return the coordinates of each row of a record, one view after the other."""
+        result = np.empty((len(rows), self.n_columns))
+        for part, columns, own in basis_parts(self):
+            result[:, own] = part.exact_coordinates(GridRows(rows.ints[:, columns], rows.steps))
+        return result
+
+    def exact_expansion(self, coordinates: FineRows, factor: float = 1.0) -> FloatArray:
+        """Return the rows of the coordinates of each record, times a factor, one view after the other."""
+        result = np.empty((len(coordinates.ints), self.n_features))
+        for part, columns, own in basis_parts(self):
+            result[:, columns] = part.exact_expansion(FineRows(coordinates.ints[:, own], coordinates.steps), factor)
         return result
 
 

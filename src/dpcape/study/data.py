@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from dpcape.core.facts import MOST_VIEWS
-from dpcape.records.clip import is_single, longest_row
+from dpcape.records.clip import longest_row
 from dpcape.records.data_plan import KINDS, Columns, DataPlan
 from dpcape.schema.schema import Schema
 from dpcape.study.toml_reader import TomlTable, is_number
@@ -38,20 +37,8 @@ def read_data(section: TomlTable, folder: Path) -> DataPlan:
         plan["shape"] = _shape(section, plan["tables"])
     if "invalid" in section:
         plan["invalid"] = section.choice("invalid", ("zero", "refuse"))
-    if "precision" in section:
-        plan["precision"] = _precision(section, plan)
     section.finish()
     return DataPlan(**plan, files=tuple(files))
-
-
-def _precision(section: TomlTable, plan: Mapping[str, Any]) -> str:
-    """Return the precision in which every site sums products of rows."""
-    precision = section.choice("precision", ("single", "double"))
-    if plan["kind"] in ("documents", "table"):
-        section.refuse("precision", f"for {plan['kind']}, which are always summed in double precision")
-    for bound, columns in zip(plan["bounds"], plan["tables"], strict=True):
-        section.within("precision", partial(is_single, precision, False, bound, columns.n_columns))
-    return precision
 
 
 def _shape(section: TomlTable, tables: Sequence[Columns]) -> tuple[int, ...]:
@@ -88,7 +75,7 @@ def _view_names(section: TomlTable) -> list[str]:
     names = section.value("views")
     if names is None:
         return ["x", "y"]
-    taken = ("kind", "views", "bounds", "invalid", "precision")
+    taken = ("kind", "views", "bounds", "invalid")
     if not _are_names(names) or not 2 <= len(names) <= MOST_VIEWS or set(names) & set(taken):
         must = f"a list of 2 to {MOST_VIEWS} different names of tables in [data], none of them {', '.join(taken)}"
         section.fail("views", must, 'Write views = ["x", "y", "z"] for [data.x], [data.y] and [data.z].')

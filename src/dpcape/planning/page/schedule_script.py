@@ -86,7 +86,7 @@ def traced(analysis: Analysis, variant: Variant, paths: Paths) -> Public:
     values["n_views"] = Traced("p.n_views", paths) if many else 2 if analysis.records == "views" else 1
     poisson = {name: f"poissonLoss(p.n_features, p.bound).{name}" for name in ("size", "diameter", "radius")}
     values["poisson_numbers"] = {name: Traced(text, paths) for name, text in poisson.items()}
-    plain = {"kind": analysis.records, "unit": variant.unit, "single": False, "facts": None}
+    plain = {"kind": analysis.records, "unit": variant.unit, "facts": None}
     return Public({**values, **variant.fixed, **plain})
 
 
