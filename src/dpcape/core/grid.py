@@ -100,16 +100,22 @@ class GridRows:
                 found *= unit
         return found
 
+    def products_by_column(self, columns: PublicColumns, factor: float = 1.0) -> FloatArray:
+        """Return the same products times a factor, those with one public column after another: (K, N)."""
+        found: FloatArray = columns.ints.T @ self.ints.T
+        with np.errstate(all="ignore"):
+            first, *further = columns.units
+            found *= (first * (factor / self.steps))[:, np.newaxis]
+            for unit in further:
+                found *= unit[:, np.newaxis]
+        return found
+
     def nearest(self, columns: PublicColumns) -> IntArray:
         """Return which public column each row is nearest to, the first of those at equal distance."""
-        distances: FloatArray = columns.ints.T @ self.ints.T
+        distances = self.products_by_column(columns, -2.0)
         nearest: IntArray = np.zeros(len(self), dtype=np.intp)
         least = np.full(len(self), np.inf)
         with np.errstate(all="ignore"):
-            first, *further = columns.units
-            distances *= (-2 / self.steps * first)[:, np.newaxis]
-            for unit in further:
-                distances *= unit[:, np.newaxis]
             distances += columns.squares[:, np.newaxis]
             for at, distance in enumerate(distances):
                 closer = distance < least

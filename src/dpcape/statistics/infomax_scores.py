@@ -57,8 +57,9 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
     R per time point.
 
     *On the grid.* x is the reduced row on its grid, W is what is left of it on its own, and z = W x + b exactly; sums
-    of f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is off
-    by at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o, which is added.
+    of f, f y and f y x', f the factor of clipping, give that of f G. Pz is computed from a matrix of 32 bits and is
+    off by at most o = (sqrt(R) 2^-32 + 16 (R + 64) u) |P| (|W||x| + |b|), so |G|^2 by (2 |y| + |y|^2 |z|) o; this is
+    added, with |W||x| + |b| for |z|.
     Putting (f, f y) on the grid moves it by at most d, and f G by d hypot(|W|, |W'z|): the target of clipping is the
     clip minus this. So what is added is in the ball. A last factor keeps |W| (1 + |y| (|W||x| + |b|)), the length of
     what G is added up from at the end, within 1000 clips, which the rounding counts.
@@ -94,10 +95,12 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
         self._projection, self._bias = matrix, shift
         self._width, self._clip, self._bias_clip = width, float(clip), float(bias_clip)
         self._to_reduced, self._reach = PublicColumns(matrix), reduced_reach(facts, matrix)
-        self._to_sources = PublicColumns(turn.T)
-        self._unmixing = (self._to_sources.ints * np.multiply.reduce(self._to_sources.units)).T
+        columns = PublicColumns(turn.T)
+        self._unmixing = (columns.ints * np.multiply.reduce(columns.units)).T
         gram = self._unmixing @ self._unmixing.T
-        self._to_moved, self._moved_bias = PublicColumns((gram @ self._unmixing).T), gram @ shift
+        # Wx and PWx in one product.
+        self._products = PublicColumns(np.hstack([turn.T, (gram @ self._unmixing).T]))
+        self._biases = np.concatenate([shift, gram @ shift])[:, np.newaxis]
         # Lengths from above.
         self._length, self._shift = (float(np.linalg.norm(array)) * (1 + 2.0**-40) for array in (self._unmixing, shift))
         self._off = float(np.linalg.norm(gram)) * (math.sqrt(width) * 2.0**-32 + 16 * (width + 64) * UNIT_ROUNDOFF)
@@ -130,37 +133,35 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
 
     def _terms(self, rows: GridRows) -> Sequence[Form]:
         # In columns, which are stored one after another.
-        sources = np.ascontiguousarray(rows.products(self._to_sources).T)
-        sources += self._bias[:, np.newaxis]
+        both = rows.products_by_column(self._products)
+        both += self._biases
+        sources, moved = both[: self._width], both[self._width :]
         scores = sources * -0.5
         np.tanh(scores, out=scores)
-        factors = self._factors(rows, sources, scores)
+        factors = self._factors(rows, sources, scores, moved)
         width, length = self._width, math.sqrt(self._width + 1)
-        taken = np.empty((len(rows), width + 1))
-        taken[:, 0] = factors
-        np.multiply(scores.T, factors[:, np.newaxis], out=taken[:, 1:])
-        taken *= steps_for(width + 1, (length,))
-        biases = np.multiply(scores.T, steps_for(width, (self._bias_clip,)), order="C")
-        left = clipped(taken, (width + 1,), (length,))[0]
-        return [Sum(left), Cross(left, rows), Sum(clipped(biases, (width,), (self._bias_clip,))[0])]
+        taken = np.empty((width + 1, len(rows)))
+        factors *= steps_for(width + 1, (length,))
+        taken[0] = factors
+        np.multiply(scores, factors, out=taken[1:])
+        scores *= steps_for(width, (self._bias_clip,))
+        left = clipped(taken.T, (width + 1,), (length,))[0]
+        return [Sum(left), Cross(left, rows), Sum(clipped(scores.T, (width,), (self._bias_clip,))[0])]
 
-    def _factors(self, rows: GridRows, sources: FloatArray, scores: FloatArray) -> FloatArray:
+    def _factors(self, rows: GridRows, sources: FloatArray, scores: FloatArray, moved: FloatArray) -> FloatArray:
         """Return the clipping factor of each gradient, such that none on the grid is longer than ``clip``."""
-        moved = np.ascontiguousarray(rows.products(self._to_moved).T)
-        moved += self._moved_bias[:, np.newaxis]
-        scores_squared, sources_squared, crossed, quadratic = np.zeros((4, len(rows)))
+        squares, crossed, quadratic = np.zeros((3, len(rows)))
+        product = np.empty(len(rows))
         for score, source, other in zip(scores, sources, moved, strict=True):
-            scores_squared += score * score
-            sources_squared += source * source
-            crossed += score * other
-            quadratic += source * other
-        height, far = np.sqrt(scores_squared), np.sqrt(sources_squared)
-        reach = self._length * np.sqrt(rows.squared_lengths()) + self._shift
+            squares += np.multiply(score, score, out=product)
+            crossed += np.multiply(score, other, out=product)
+            quadratic += np.multiply(source, other, out=product)
+        height, reach = np.sqrt(squares), self._length * np.sqrt(rows.squared_lengths()) + self._shift
         off = self._off * reach
         np.maximum(quadratic, 0.0, out=quadratic)
-        squared = scores_squared * quadratic + 2 * crossed + self._length**2 + off * (2 * height + scores_squared * far)
+        squared = squares * quadratic + 2 * crossed + self._length**2 + off * (2 * height + squares * reach)
         moves = row_error(self._width + 1, math.sqrt(self._width + 1))
-        turned = np.sqrt(quadratic + off * far)
+        turned = np.sqrt(quadratic + off * reach)
         room = self._clip * (1 - (self._width + 16) * 2.0**-48)
         target = np.maximum(room - moves * np.sqrt(self._length**2 + turned * turned), 0.0)
         factors = np.minimum(target / np.sqrt(np.maximum(squared, 0.0)), 1.0)

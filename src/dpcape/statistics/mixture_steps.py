@@ -46,7 +46,7 @@ class MixtureStep(Summed[StepMeans]):
     + |m_k|^2, three exact sums, which are off by at most 1024 u B^2 when they are rounded and added, for |x|, |m_k| <=
     B. This much is added before the root is taken, so that cancellation cannot make a contribution longer than c. With
     f the factor of clipping, f r_k is cut, not rounded, to whole steps: no move is longer than before. What the weights
-    contribute, f b (r - w), is rounded to the grid of length c, which is the only error.
+    contribute, f b (r - w), is rounded to the grid of length c, for which the target of clipping leaves room.
 
     The sums of f r_k x and of f r_k are combined at the end, so each counts in the rounding with its own length, B.
 
@@ -101,7 +101,6 @@ class MixtureStep(Summed[StepMeans]):
             n_components * n_features + n_components,
             2 * clip,
             clip,
-            error=row_error(n_components, clip),
             roundings=CONVERSIONS * combined,
         )
 
@@ -136,7 +135,8 @@ class MixtureStep(Summed[StepMeans]):
         distances *= shares
         distances *= shares
         distances += np.square(self._count_weight * changes)
-        target = self._clip * (1 - 8 * (len(self._means) + 64) * UNIT_ROUNDOFF)
+        n_components = len(self._means)
+        target = self._clip * (1 - 8 * (n_components + 64) * UNIT_ROUNDOFF) - row_error(n_components, self._clip)
         factors: FloatArray = target / np.maximum(np.sqrt(over_columns(distances)), target)
         return factors
 

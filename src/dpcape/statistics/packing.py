@@ -121,6 +121,12 @@ def unpack_tensor(packed: FloatArray, n: int) -> FloatArray:
     return tensor
 
 
+def middle_groups(n: int) -> list[range]:
+    """Return the middle indices that share a product."""
+    group = n if n <= _NARROW else _GROUP
+    return [range(start, min(start + group, n)) for start in range(0, n, group)]
+
+
 class CubeSum:
     """Sum over records of w x (x) x (x) x, computed block by block in reused buffers.
 
@@ -134,8 +140,7 @@ class CubeSum:
 
     def __init__(self, n: int, capacity: int) -> None:
         self._n = n
-        group = n if n <= _NARROW else _GROUP
-        self._groups = [range(start, min(start + group, n)) for start in range(0, n, group)]
+        self._groups = middle_groups(n)
         # One row for each pair (i, j), i <= j, of a group's middle indices j.
         self._sums = [np.zeros((sum(j + 1 for j in middles), n - middles[0])) for middles in self._groups]
         self._products = [np.empty_like(total) for total in self._sums]

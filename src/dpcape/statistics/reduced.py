@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.core.arrays import BoolArray, FloatArray
+from dpcape.core.contributions import ROUND
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, clipped, steps_for
 from dpcape.core.record_blocks import TiledRecords
-from dpcape.core.tiles import Tile
+from dpcape.core.tiles import Tile, tile_rows
 from dpcape.statistics.unit_ball import clip_to_ball
 
 MOST_REDUCED = 1e6
@@ -120,7 +121,17 @@ def kept_tiles(
     """Return the reduced rows of all tiles, and which to drop, cached for the next round (N x R numbers)."""
 
     def compute() -> list[tuple[GridRows, BoolArray | None]]:
-        return [(reduced(tile), gone) for tile, gone in records.tiles()]
+        found: list[tuple[GridRows, BoolArray]] = []
+        for tile, gone in records.tiles():
+            rows = reduced(tile)
+            dropped = np.zeros(len(rows), dtype=np.bool_) if gone is None else gone
+            # Reduced rows are narrow, so more of them fit into a tile.
+            if found and len(found[-1][0]) + len(rows) <= tile_rows(rows.width, ROUND):
+                before, dropped_before = found.pop()
+                rows = GridRows(np.concatenate([before.ints, rows.ints]), rows.steps)
+                dropped = np.concatenate([dropped_before, dropped])
+            found.append((rows, dropped))
+        return [(rows, dropped if dropped.any() else None) for rows, dropped in found]
 
     return _kept(records, projection, compute)
 

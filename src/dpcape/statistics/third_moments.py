@@ -18,19 +18,24 @@ B^2; the papers' value is 2 + 6 D s.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Form, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import CONVERSIONS, Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import RowBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import GridRows, PublicColumns, reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.cubes import cube_entries, cube_error, cubes, pairs_at_a_time
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, triples, unpack_tensor
-from dpcape.statistics.row_products import row_products
+from dpcape.statistics.packing import packed_tensor_size, root_multiplicities, triples, unpack_tensor
+from dpcape.statistics.reduced import reduced_rows
 
 _KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 # Cubes of numbers up to this size and their squares stay far inside float64's range, whatever the records
@@ -40,13 +45,33 @@ _LARGEST_FACTOR = 1e40
 _SLACK = 1e-9
 
 
-class _ThirdMoments(Statistic[RowBlocks, FloatArray]):
-    """Base class of corrected third moments: packed symmetric tensors, two sums subtracted at the end."""
+class _ThirdMoments(Summed[FloatArray]):
+    """Base class of corrected third moments: packed symmetric tensors, two sums subtracted at the end.
+
+    The proof holds for rows on the grid, and lengths are those there; pairs of entries are rounded once more, and by how
+    much that moves a contribution is counted (:func:`~dpcape.statistics.cubes.cube_error`).
+    """
 
     kinds = _KINDS
     units = frozenset({"record"})
     _width: int
     _variance: float
+    _gram: FloatArray
+
+    @abstractmethod
+    def _rows(self, tile: Tile) -> GridRows:
+        """Return the rows whose third moment is taken."""
+
+    @property
+    def n_entries(self) -> int:
+        return pairs_at_a_time(self._width)
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        rows = self._rows(tile)
+        return [Sum(rows), *cubes(rows)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return corrected(cube_entries(sums[1:], self._width), sums[0], self._gram, self._variance)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,7 +93,7 @@ class ThirdMoment(_ThirdMoments):
     def __init__(self, facts: PublicFacts, noise_variance: float) -> None:
         variance = checked_variance(noise_variance)
         super().__init__(facts, noise_variance=variance)
-        self._variance, self._width = variance, facts.n_features
+        self._variance, self._width, self._gram = variance, facts.n_features, np.eye(facts.n_features)
         checked_positive("the bound of rows", self._bound)
 
     @property
@@ -79,26 +104,23 @@ class ThirdMoment(_ThirdMoments):
     def extent(*, n_features: float, bound: float, noise_variance: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
         # All eigenvalues of G = I are one, and |G|_F^2 is their number.
-        radius = math.sqrt(_largest_square(bound, noise_variance, square=n_features, variance=noise_variance))
-        correction = noise_variance * math.sqrt(3 * (n_features + 2)) * bound
-        summed = rounding_in_blocks(n_features, radius)
-        return Extent(
-            packed_tensor_size(n_features), 2 * radius, radius, lambda n: summed(n) * (bound**3 + correction) / radius
+        reach = reach_on_grid(bound, n_features)
+        radius = math.sqrt(_largest_square(reach, noise_variance, square=n_features, variance=noise_variance))
+        correction = noise_variance * math.sqrt(3 * (n_features + 2)) * reach
+        return exact_sums(
+            packed_tensor_size(n_features),
+            2 * radius,
+            radius,
+            error=cube_error(n_features, reach),
+            roundings=2 * CONVERSIONS * (reach**3 + correction) / radius,
         )
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_features": self._width, "bound": self._bound, "noise_variance": self._variance}
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
-        columns = cubes.buffer()
-        for block in records.feature_blocks(BLOCK_ROWS):
-            view = columns[:, : len(block)]
-            view[...] = block.T
-            cubes.add(view)
-            sums += view.sum(axis=1)
-        return corrected(cubes.entries(), sums, np.eye(self._width), self._variance)
+    def _rows(self, tile: Tile) -> GridRows:
+        return tile.rows
 
 
 @known
@@ -118,6 +140,7 @@ class WhitenedThirdMoment(_ThirdMoments):
         self._whitener = checked_whitener(whitener, facts)
         self._clip, self._variance = checked_positive("clip", clip), checked_variance(noise_variance)
         self._width = self._whitener.shape[1]
+        self._columns, self._gram = PublicColumns(self._whitener), self._whitener.T @ self._whitener
         self._radius = checked_positive("radius", radius, largest=1e130)
         needed = whitened_radius(self._whitener, clip=self._clip, noise_variance=self._variance)
         if not needed <= self._radius:
@@ -142,17 +165,18 @@ class WhitenedThirdMoment(_ThirdMoments):
         radius : float or None
             The radius sent with the request; None for that of orthonormal directions.
         """
+        reach = reach_on_grid(clip, n_components)
         if radius is None:
-            largest = _largest_square(clip, noise_variance, square=n_components, variance=noise_variance)
+            largest = _largest_square(reach, noise_variance, square=n_components, variance=noise_variance)
             announced = math.sqrt(largest) * (1 + _SLACK)
         else:
             announced = radius
-        summed = rounding_in_blocks(n_features, announced)
-        return Extent(
+        return exact_sums(
             packed_tensor_size(n_components),
             2 * announced,
             announced,
-            lambda n: summed(n) * (2 * clip**3 + announced) / announced,
+            error=cube_error(n_components, reach),
+            roundings=2 * CONVERSIONS * (2 * reach**3 + announced) / announced,
         )
 
     @property
@@ -165,24 +189,8 @@ class WhitenedThirdMoment(_ThirdMoments):
             "radius": self._radius,
         }
 
-    def total(self, records: RowBlocks) -> FloatArray:
-        cubes, sums = CubeSum(self._width, BLOCK_ROWS), np.zeros(self._width)
-        directions, scores = np.ascontiguousarray(self._whitener.T), cubes.buffer()
-        for block in records.feature_blocks(BLOCK_ROWS):
-            view = scores[:, : len(block)]
-            np.copyto(view, row_products(block, self._whitener).T)
-            view *= _shrinkage(view, self._clip)
-            cubes.add(view)
-            sums += view.sum(axis=1)
-        return corrected(cubes.entries(), sums, directions @ self._whitener, self._variance)
-
-
-def _shrinkage(columns: FloatArray, clip: float) -> FloatArray:
-    """Return the factors that bring records (in columns) to length at most ``clip``."""
-    # A product with ones sums over rows faster than a reduction does.
-    lengths = np.sqrt(np.ones(len(columns)) @ np.square(columns))
-    factors: FloatArray = clip / np.maximum(lengths, clip)
-    return factors
+    def _rows(self, tile: Tile) -> GridRows:
+        return reduced_rows(tile.rows, self._columns, self._clip)
 
 
 def corrected(cube_entries: FloatArray, sums: FloatArray, gram: FloatArray, variance: float) -> FloatArray:
@@ -218,10 +226,10 @@ def _largest_square(clip: float, g: float, *, square: float, variance: float) ->
 
 
 def whitened_radius(whitener: FloatArray, *, clip: float, noise_variance: float) -> float:
-    """Return the largest length of a contribution to the whitened third moment."""
+    """Return the largest length of a contribution to the whitened third moment, of rows on the grid."""
     gram = whitener.T @ whitener
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    return longest(clip, eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
+    return longest(reach_on_grid(clip, len(gram)), eigenvalues, square=float(np.sum(gram**2)), variance=noise_variance)
 
 
 def checked_whitener(whitener: FloatArray, facts: PublicFacts, n_rows: int | None = None) -> FloatArray:
