@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpcape import CCA, Atlas, Cosines, Exact, Federation, Independent, Replay, in_process, views
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.grid import reach_on_grid
 from dpcape.postprocessing.wide_components import clear_directions
 from dpcape.statistics.view_bases import Columns
 
@@ -95,10 +96,11 @@ def test_without_noise_the_basis_gives_what_plain_cca_of_the_coordinates_gives()
     wide = fitted(x, y, None)
     plain = fitted(BASIS.coordinates(x), y, None, basis=None)
     np.testing.assert_allclose(wide.correlations_, plain.correlations_, rtol=1e-6)
-    np.testing.assert_allclose(BASIS.coordinates(wide.x_weights_.T.copy()), _same_signs(wide, plain, x), atol=1e-6)
+    # Rows and coordinates are rounded on grids of their own; weights of columns of little variance are the most moved.
+    np.testing.assert_allclose(BASIS.coordinates(wide.x_weights_.T.copy()), _same_signs(wide, plain, x), atol=1e-3)
     loadings = x.T @ wide.transform(x) / len(x)
     inside = BASIS.expanded(BASIS.coordinates(np.ascontiguousarray(loadings.T))).T
-    np.testing.assert_allclose(wide.x_loadings_, inside, atol=1e-8)
+    np.testing.assert_allclose(wide.x_loadings_, inside, atol=1e-7)
     exact = fitted(x, y, None, maps=True)
     # Loadings beyond the basis are exact but for the few records whose residuals or variates are shortened.
     np.testing.assert_allclose(exact.x_loadings_, loadings, atol=0.02)
@@ -129,7 +131,9 @@ def test_the_energy_left_out_of_each_view_costs_nothing() -> None:
     assert model.left_out_[0] == pytest.approx(float((left**2).sum(axis=1).mean()), abs=4 * model.releases_[0].scale)
     assert model.left_out_[1] == 0.0
     small = fitted(BASIS.coordinates(x), y, 4, epsilon=5.0, basis=None)
-    assert model.releases_[0].scale == pytest.approx(small.releases_[0].scale, rel=1e-6)
+    # Wide rows may be slightly longer on the grid.
+    longer = reach_on_grid(1.0, x.shape[1] + y.shape[1]) / reach_on_grid(1.0, BASIS.n_columns + y.shape[1])
+    assert model.releases_[0].scale == pytest.approx(longer**2 * small.releases_[0].scale, rel=1e-6)
 
 
 def test_directions_of_noise_are_left_out() -> None:
