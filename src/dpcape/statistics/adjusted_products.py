@@ -18,7 +18,7 @@ from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.table_designs import TableDesign
+from dpcape.statistics.table_designs import Standard, TableDesign
 
 SQUARES = 2.5
 """Weight of a squared outcome in the moments of a design, squared."""
@@ -260,8 +260,8 @@ class ResidualProducts(Summed[ProductMeans]):
         self._coefficients = checked_matrix("coefficients", coefficients, (self._design.width,))
         self._offsets = checked_matrix("offsets", offsets, (n_sites,))
         self._site_weights = checked_matrix("site_weights", site_weights, (n_sites,))
-        self._centre = checked_matrix("centre", centre, (n_outcomes,))
-        self._scale = checked_matrix("scale", scale, (n_outcomes,))
+        width = (n_outcomes,)
+        self._standard = Standard(checked_matrix("centre", centre, width), checked_matrix("scale", scale, width))
         # Outcomes are put on the grid when they are shortened, and once more times the residual.
         self._reach = reach_on_grid(1.0, n_outcomes)
         self._longer = reach_on_grid(self._reach, n_outcomes)
@@ -278,10 +278,7 @@ class ResidualProducts(Summed[ProductMeans]):
     def terms(self, tile: Tile) -> Sequence[Form]:
         rows = self._design.rows(tile.codes)
         residuals = self._residuals(rows.design, rows.sites)
-        outcomes = rows.outcomes
-        outcomes -= self._centre
-        outcomes /= self._scale
-        moved, factors, _ = into_balls(outcomes, (self._design.n_outcomes,), (1.0,))
+        moved, factors, _ = into_balls(self._standard(rows.outcomes), (self._design.n_outcomes,), (1.0,))
         values = np.multiply(moved.ints, (residuals / moved.steps)[:, np.newaxis], out=moved.ints)
         products = on_grid(values, self._reach)
         contrasts = on_grid((residuals * factors * rows.design[:, 0])[:, np.newaxis], 1.0)

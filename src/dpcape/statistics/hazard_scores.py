@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Cells, Cross, Form, Outer, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, cross_error, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import CodedBlocks
-from dpcape.core.statistic import Statistic, known
+from dpcape.core.grid import GridRows, into_balls, on_grid, reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.exponentials import exponentials
 from dpcape.statistics.followed_columns import FollowedDesign, FollowedRows
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.unit_ball import clip_to_ball
+from dpcape.statistics.table_designs import Standard
 
-_BLOCK = 1 << 12
-_LARGEST = 1e100
 _FARTHEST = 50.0
 LARGEST_LIMIT = 20.0
 """Largest number of expected events at which a record's follow-up may be ended."""
@@ -31,6 +33,8 @@ LEVEL_CURVATURE, TREND_CURVATURE = 0.5, 0.7
 STRETCH = 2.0
 """How much longer than the unit ball a row may be for its curvature to be counted in full."""
 _WIDTH = 1 + LEVEL_CURVATURE**2 + TREND_CURVATURE**2
+# Largest length of v, with room for rounding.
+_REACH = math.sqrt(_WIDTH) * (1 + 2.0**-40)
 # Chosen so that both pairs of records that attain the diameter are equally far apart.
 CURVATURE = 2 * LEVEL / _WIDTH
 """Weight of the curvature."""
@@ -55,7 +59,7 @@ class HazardMeans(NamedTuple):
 
 
 @known
-class HazardScores(Statistic[CodedBlocks, HazardMeans]):
+class HazardScores(Summed[HazardMeans]):
     r"""Scores and curvature of a model of proportional hazards, of records whose follow-up ends early by design.
 
     The row of a complete record, :math:`u = (x - centre) / scale`, has the hazard :math:`h(t) e^{\beta \cdot u}`, h
@@ -92,6 +96,12 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
 
     All of this holds for any finite public arrays: rows, expected events and their integrals are moved into their
     ranges afterwards.
+
+    *Grid.* P is added up as :math:`w w'` with :math:`w = \sqrt\lambda (h_0, h_1 \bar s, r)`, :math:`\bar s` the mean of
+    s over :math:`\Lambda`, and :math:`h_1^2` times the variance of s times :math:`\lambda` for the trend. The proof
+    couples these numbers with m, so what the grid moves is counted as ``error``: m by half a step of 2^-20, y by twice
+    that, w as a row that is at most F long, and the variance by half a step. Rows q on the grid are at most 1 long
+    after division by a public factor.
 
     Parameters
     ----------
@@ -143,8 +153,8 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         )
         self._read = FollowedDesign(facts, event, design)
         width = (self._read.width,)
-        self._centre = checked_matrix("centre", centre, width)
-        self._scale = checked_matrix("scale", scale, width)
+        self._standard = Standard(checked_matrix("centre", centre, width), checked_matrix("scale", scale, width))
+        self._longer = reach_on_grid(1.0, self._read.width)
         self._coefficients = checked_matrix("coefficients", coefficients, width)
         self._edges = checked_matrix("edges", edges, (None,))
         if len(self._edges) < 2 or self._edges[0] != 0 or self._edges[-1] > 1 or (np.diff(self._edges) <= 0).any():
@@ -164,38 +174,55 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
     def extent(*, width: float) -> Extent:
         """Return the extent for columns that become ``width`` numbers."""
         size = 2 + width + packed_size(2 + width)
-        return Extent(size, DIAMETER, _RADIUS, rounding_in_blocks(2 * width + 32, _RADIUS, block=_BLOCK))
+        of_row = row_error(2 + width, _REACH)
+        of_scores = math.sqrt(1 + LEVEL**2) * row_error(1, 1) + TREND * row_error(1, 2)
+        of_curvature = cross_error(_REACH, _REACH, of_row, of_row) + TREND_CURVATURE**2 * 2.0**-20
+        return exact_sums(size, DIAMETER, _RADIUS, error=of_scores + CURVATURE * of_curvature)
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"width": self._read.width}
 
-    def total(self, records: CodedBlocks) -> FloatArray:
-        n_parameters = 2 + self._read.width
-        scores, curvature = np.zeros(n_parameters), np.zeros((n_parameters, n_parameters))
-        for block in records.coded_blocks(_BLOCK):
-            rows = self._read.rows(block, float(self._edges[-1]))
-            units, relative = self._units(rows.design)
-            events, trends, expected = self._expected(rows, relative)
-            factors = clip_to_ball(units)
-            scores[0] += LEVEL * (events - expected[0]).sum()
-            scores[1] += TREND * (trends - expected[1]).sum()
-            scores[2:] += (events - expected[0]) @ units
-            curvature += _curvature(units, factors, expected)
-        return np.concatenate([scores, CURVATURE * pack(curvature)])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        read = self._read.rows(tile.codes, float(self._edges[-1]))
+        units = self._standard(read.design)
+        events, trends, expected = self._expected(read, self._relative(units))
+        moved, factors, _ = into_balls(units, (self._read.width,), (1.0,))
+        level = on_grid((events - expected[0])[:, np.newaxis], 1.0)
+        trend = on_grid((trends - expected[1])[:, np.newaxis], 2.0)
+        rows, variances = self._roots(moved, factors, expected)
+        for part in (level, trend, rows):
+            part.drop(read.incomplete)
+        varied = Cells(read.incomplete.astype(np.intp), 1, variances)
+        return [Sum(level), Sum(trend), Cross(level, moved), Outer(rows), varied]
 
-    def _units(self, design: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return standardised rows, and how many times the usual hazard each has."""
-        with np.errstate(all="ignore"):
-            units = (design - self._centre) / self._scale
-            # Keep lengths finite: near overflow, rounding would decide whether a row becomes zero.
-            np.clip(np.nan_to_num(units, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST), -_LARGEST, _LARGEST, out=units)
-            # Added column by column: where follow-up ends must not depend on where in a block a record stands.
-            exponents = np.zeros(len(units))
-            for coefficient, column in zip(self._coefficients, units.T, strict=True):
-                exponents = exponents + coefficient * column
-        exponents = np.clip(np.nan_to_num(exponents, nan=0.0), -_FARTHEST, _FARTHEST)
-        return units, np.exp(exponents)
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        level, trend, scores, products, variances = sums
+        curvature = products.T.copy()
+        curvature[1, 1] += TREND_CURVATURE**2 * variances[0]
+        return np.concatenate([LEVEL * level, TREND * trend, scores[0] / self._longer, CURVATURE * pack(curvature)])
+
+    def _relative(self, units: FloatArray) -> FloatArray:
+        """Return how many times the usual hazard each standardised row has."""
+        # Added column by column: where follow-up ends must not depend on where in a tile a record stands.
+        exponents = np.zeros(len(units))
+        for coefficient, column in zip(self._coefficients, units.T, strict=True):
+            exponents += coefficient * column
+        return exponentials(np.clip(np.where(np.isnan(exponents), 0.0, exponents), -_FARTHEST, _FARTHEST))
+
+    def _roots(self, moved: GridRows, factors: FloatArray, expected: FloatArray) -> tuple[GridRows, FloatArray]:
+        """Return rows whose outer products are the curvature but for variances of the trend, and these.
+
+        The derivative of a score m q by the coefficients is q u', so a row that was shortened counts for more than the
+        product of q: by 1 over its factor, at most ``STRETCH``.
+        """
+        root = np.sqrt(expected[0])
+        mean = np.where(root > 0, expected[1] / root, 0.0)
+        longer = np.sqrt(np.minimum(1 / factors, STRETCH) / STRETCH)
+        rows = np.empty((len(root), 2 + moved.width), order="F")
+        rows[:, 0], rows[:, 1] = LEVEL_CURVATURE * root, TREND_CURVATURE * mean
+        np.multiply(moved.ints, (root * longer / (self._longer * moved.steps))[:, np.newaxis], out=rows[:, 2:])
+        return on_grid(rows, _REACH), expected[2] - mean * mean
 
     def _expected(self, rows: FollowedRows, relative: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return, over the limit: events, events times trend, and integrals of 1, s and s^2 over expected events."""
@@ -209,7 +236,10 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
         within = self._hazards[bins] * (times - self._edges[bins])
         trend = self._trend[bins]
         share = relative / self._limit
-        expected = np.array([share * (self._before[power][bins] + within * trend**power) for power in range(3)])
+        powers = (1.0, trend, trend * trend)
+        expected = np.array(
+            [share * (before[bins] + within * power) for before, power in zip(self._before, powers, strict=True)]
+        )
         np.clip(expected[0], 0.0, 1.0, out=expected[0])
         np.clip(expected[2], 0.0, expected[0], out=expected[2])
         reach = np.sqrt(expected[0] * expected[2])
@@ -219,10 +249,12 @@ class HazardScores(Statistic[CodedBlocks, HazardMeans]):
 
     def unpack(self, packed: FloatArray) -> HazardMeans:
         """Return the means, without their weights, of rows that are not shortened for the curvature."""
-        n_parameters = 2 + self._read.width
+        width = self._read.width
+        n_parameters = 2 + width
+        longer = np.array([1.0, 1.0, *[self._longer] * width])
         return HazardMeans(
-            packed[:n_parameters] / score_weights(self._read.width),
-            unpack(packed[n_parameters:], n_parameters) / curvature_weights(self._read.width),
+            packed[:n_parameters] * (longer / score_weights(width)),
+            unpack(packed[n_parameters:], n_parameters) * (np.outer(longer, longer) / curvature_weights(width)),
         )
 
 
@@ -236,23 +268,3 @@ def curvature_weights(width: int) -> FloatArray:
     weights = np.array([LEVEL_CURVATURE, TREND_CURVATURE, *[1 / math.sqrt(STRETCH)] * width])
     products: FloatArray = CURVATURE * np.outer(weights, weights)
     return products
-
-
-def _curvature(units: FloatArray, factors: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return the sum of curvatures, given rows in the unit ball and the factors by which they were shortened.
-
-    The derivative of a score m q by the coefficients is q u', so a row that was shortened counts for more than the
-    product of q: by 1 over its factor, at most ``STRETCH``.
-    """
-    with np.errstate(divide="ignore"):
-        longer = np.sqrt(np.minimum(1 / factors, STRETCH) / STRETCH)
-    rows = units * longer[:, np.newaxis]
-    n_parameters = 2 + rows.shape[1]
-    curvature = np.empty((n_parameters, n_parameters))
-    curvature[0, 0] = LEVEL_CURVATURE**2 * expected[0].sum()
-    curvature[0, 1] = curvature[1, 0] = LEVEL_CURVATURE * TREND_CURVATURE * expected[1].sum()
-    curvature[1, 1] = TREND_CURVATURE**2 * expected[2].sum()
-    curvature[0, 2:] = curvature[2:, 0] = LEVEL_CURVATURE * (expected[0] @ rows)
-    curvature[1, 2:] = curvature[2:, 1] = TREND_CURVATURE * (expected[1] @ rows)
-    curvature[2:, 2:] = rows.T @ (rows * expected[0][:, np.newaxis])
-    return curvature

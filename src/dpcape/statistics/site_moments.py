@@ -17,7 +17,7 @@ from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.table_designs import SiteColumns
+from dpcape.statistics.table_designs import SiteColumns, Standard
 
 WEIGHT = math.sqrt(0.5)
 """Weight of counts and of squares."""
@@ -72,8 +72,8 @@ class SiteMoments(Summed[SiteMeans]):
     def __init__(self, facts: PublicFacts, columns: IntArray, site: int, centre: FloatArray, scale: FloatArray) -> None:
         super().__init__(facts, columns=columns, site=site, centre=centre, scale=scale)
         self._read = SiteColumns(facts, columns, site)
-        self._centre = checked_matrix("centre", centre, (self._read.n_columns,))
-        self._scale = checked_matrix("scale", scale, (self._read.n_columns,))
+        width = (self._read.n_columns,)
+        self._standard = Standard(checked_matrix("centre", centre, width), checked_matrix("scale", scale, width))
         self._longer = reach_on_grid(1.0, self._read.n_columns)
 
     @staticmethod
@@ -87,9 +87,7 @@ class SiteMoments(Summed[SiteMeans]):
 
     def terms(self, tile: Tile) -> Sequence[Form]:
         rows, sites, incomplete = self._read.rows(tile.codes)
-        rows -= self._centre
-        rows /= self._scale
-        moved, _, _ = into_balls(rows, (self._read.n_columns,), (1.0,))
+        moved, _, _ = into_balls(self._standard(rows), (self._read.n_columns,), (1.0,))
         by_site = Cells(sites, self._read.n_sites)
         for part in (by_site, moved):
             part.drop(incomplete)

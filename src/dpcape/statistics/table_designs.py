@@ -15,6 +15,8 @@ from dpcape.statistics.cells import CATEGORY, codes_of, taken
 NO_SITE = -1
 """Position of the column of sites where there is none: all records are then one site."""
 
+_LARGEST = 1e100
+
 
 class DesignRows(NamedTuple):
     """The records of a tile; what is missing is not a number.
@@ -122,6 +124,31 @@ class SiteColumns:
         rows = np.clip(codes[:, taken(self._columns)], -1.0, 1.0)
         incomplete |= np.isnan(rows).any(axis=1)
         return rows, sites, incomplete
+
+
+class Standard:
+    """Public numbers by which columns of numbers from -1 to 1 are standardised.
+
+    Parameters
+    ----------
+    centre, scale : (K,) array
+        Any finite numbers.
+    """
+
+    def __init__(self, centre: FloatArray, scale: FloatArray) -> None:
+        self._centre, self._scale = centre, scale
+        with np.errstate(all="ignore"):
+            largest = (1 + np.abs(centre)) / np.abs(scale)
+        # NaN compares false, so it counts as large. The factor of ten covers rounding.
+        self._may_be_large = not bool(np.all(largest < _LARGEST / 10))
+
+    def __call__(self, columns: FloatArray) -> FloatArray:
+        """Return (columns - centre) / scale, in the same memory; what is infinite is large, and no number zero."""
+        columns -= self._centre
+        columns /= self._scale
+        if self._may_be_large:
+            np.clip(np.where(np.isnan(columns), 0.0, columns), -_LARGEST, _LARGEST, out=columns)
+        return columns
 
 
 def sites_in(codes: FloatArray, site: int, n_sites: int) -> tuple[IntArray, BoolArray]:
