@@ -10,7 +10,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
@@ -164,7 +163,7 @@ class KMeans(FederatedEstimator):
         return bool(reduces(federation.n_features, self.init))
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        source = check_random_state(self.random_state)
+        source = np.random.RandomState(self.random_state)
         frame = self._frame(federation, private)
         if self._reduces(federation):
             centres, means, length = self._fit_in_few_coordinates(federation, private, frame, source)

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
@@ -214,7 +213,7 @@ class NetworkClassifier(FederatedEstimator):
         """Return public initial weights, in one vector: random, or zero without hidden units; biases are zero."""
         widths = self._widths(federation)
         weights = np.zeros(n_weights(widths))
-        source = check_random_state(self.random_state)
+        source = np.random.RandomState(self.random_state)
         for number, layer in enumerate(layers_of(weights, widths)):
             if self.n_hidden:
                 layer[:, :-1] = self._spread(number, layer) * source.standard_normal(layer[:, :-1].shape)
