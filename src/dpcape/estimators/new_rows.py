@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse, sparray, spmatrix
+from scipy.sparse import csr_array, issparse
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
@@ -23,9 +23,7 @@ _PREPARE = (
     "Pass a table with named columns in original units, or prepare new rows as the sites prepare theirs: "
     "Schema.of(ranges).apply(rows)."
 )
-
 _MUST = "be a two-dimensional array of finite numbers"
-SparseRows = sparray | spmatrix
 
 
 class TakesRows(Protocol):
@@ -60,7 +58,7 @@ def finite_rows(X: object, subject: str, remedy: str) -> FloatArray:
     return rows
 
 
-def finite_counts(X: SparseRows, subject: str, remedy: str) -> csr_array:
+def finite_counts(X: Any, subject: str, remedy: str) -> csr_array:
     """Return a sparse array by rows, with finite numbers; anything else is refused."""
     _refuse_faults(X.shape, np.empty(0), subject, remedy)
     stored = csr_array(X)

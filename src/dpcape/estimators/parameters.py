@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import inspect
-import textwrap
 from typing import Any, Self
 
 from dpcape.core.errors import InvalidParameter
 
-_LINE = 80
+# Width of a representation, and length of the longest value in it.
+_LINE, _LONGEST = 80, 700
 
 
 class Parameters:
@@ -91,14 +91,20 @@ class Parameters:
     def __repr__(self) -> str:
         """Return the call that makes the estimator, without parameters that have their defaults."""
         given = [
-            f"{name}={getattr(self, name)!r}"
+            f"{name}={_shortened(repr(getattr(self, name)))}"
             for name, default in self._defaults().items()
             if repr(getattr(self, name)) != repr(default)
         ]
-        start = f"{type(self).__name__}("
-        line = f"{start}{', '.join(given)})"
-        if len(line) <= _LINE or "\n" in line:
-            return line
-        return textwrap.fill(
-            line, _LINE, subsequent_indent=" " * len(start), break_long_words=False, break_on_hyphens=False
-        )
+        lines = [f"{type(self).__name__}("]
+        indent = " " * len(lines[0])
+        for number, text in enumerate(given, start=1):
+            piece = text + (", " if number < len(given) else ")")
+            if number > 1 and len(lines[-1]) + len(piece.rstrip()) > _LINE:
+                lines.append(indent)
+            lines[-1] += piece
+        return "\n".join(line.rstrip() for line in lines) + ("" if given else ")")
+
+
+def _shortened(text: str) -> str:
+    """Return a text, or where it is very long its two ends."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"

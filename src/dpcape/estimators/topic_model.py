@@ -260,9 +260,7 @@ class TopicModel(ScoringEstimator):
     def _checked_counts(self, counts: WordCounts) -> FloatArray | csr_array:
         require_fitted(self)
         remedy = "Pass one row per document with the count of each word."
-        checked = (
-            finite_counts(counts, "counts", remedy) if issparse(counts) else finite_rows(counts, "counts", remedy)
-        )
+        checked = finite_counts(counts, "counts", remedy) if issparse(counts) else finite_rows(counts, "counts", remedy)
         if checked.shape[1] != self.topics_.shape[1]:
             must = f"have one column for each of the model's {self.topics_.shape[1]} words"
             raise InvalidParameter("counts", must, checked.shape[1], "Use the sites' vocabulary.")
