@@ -34,9 +34,9 @@ def contained(rows: FloatArray, names: Callable[[], Any], X: object, chosen: str
     chosen : str or None
         Container that ``set_output`` chose; None follows ``sklearn.set_config(transform_output=...)``.
     """
-    # Nobody can have configured scikit-learn where it is not loaded.
-    library = sys.modules.get("sklearn")
-    container = chosen or (library.get_config()["transform_output"] if library is not None else DEFAULT)
+    # Nobody can have configured scikit-learn where it is not loaded, or not yet to the end.
+    configuration = getattr(sys.modules.get("sklearn"), "get_config", dict)()
+    container = chosen or configuration.get("transform_output", DEFAULT)
     check_container(container)
     if container == DEFAULT:
         return rows
