@@ -163,7 +163,10 @@ class KMeans(FederatedEstimator):
         return bool(reduces(federation.n_features, self.init))
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
-        source = np.random.RandomState(self.random_state)
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
+        source = check_random_state(self.random_state)
         frame = self._frame(federation, private)
         if self._reduces(federation):
             centres, means, length = self._fit_in_few_coordinates(federation, private, frame, source)

@@ -59,7 +59,10 @@ def cluster_space(mean: FloatArray, moment: FloatArray, *, scale: float, bound: 
 
 def first_points(space: ClusterSpace, n_clusters: int, random_state: int | None) -> FloatArray:
     """Return more centres than clusters: those of synthetic Gaussian rows with the released variances."""
-    source = np.random.RandomState(random_state)
+    # Loaded when it is used: scikit-learn takes most of a second.
+    from sklearn.utils import check_random_state
+
+    source = check_random_state(random_state)
     n_points = MANY * n_clusters
     sampled = source.standard_normal((max(_N_SAMPLED, 20 * n_points), len(space.variances))) * np.sqrt(space.variances)
     return _centres_of(sampled, np.ones(len(sampled)), n_points, random_state, n_init=1)
@@ -112,7 +115,6 @@ def last_centres(
 def _centres_of(
     points: FloatArray, weights: FloatArray, n_clusters: int, random_state: int | None, *, n_init: int
 ) -> FloatArray:
-    # Loaded when it is used: scikit-learn takes most of a second.
     from sklearn.cluster import KMeans
 
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state).fit(points, sample_weight=weights)

@@ -211,9 +211,12 @@ class NetworkClassifier(FederatedEstimator):
 
     def _start(self, federation: Federation) -> FloatArray:
         """Return public initial weights, in one vector: random, or zero without hidden units; biases are zero."""
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
         widths = self._widths(federation)
         weights = np.zeros(n_weights(widths))
-        source = np.random.RandomState(self.random_state)
+        source = check_random_state(self.random_state)
         for number, layer in enumerate(layers_of(weights, widths)):
             if self.n_hidden:
                 layer[:, :-1] = self._spread(number, layer) * source.standard_normal(layer[:, :-1].shape)

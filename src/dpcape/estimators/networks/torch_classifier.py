@@ -123,8 +123,11 @@ class TorchClassifier(FederatedEstimator):
         return range(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
         facts = federation.facts
-        seed = int(np.random.RandomState(self.random_state).randint(2**31))
+        seed = int(check_random_state(self.random_state).randint(2**31))
         start = module_of(self.module).start(federation.n_features, len(facts.classes or ()), seed)
         descent = descended(
             private,
