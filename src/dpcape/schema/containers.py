@@ -35,7 +35,7 @@ def contained(rows: FloatArray, names: Callable[[], Any], X: object, chosen: str
         Container that ``set_output`` chose; None follows ``sklearn.set_config(transform_output=...)``.
     """
     # Nobody can have configured scikit-learn where it is not loaded, or not yet to the end.
-    configuration = getattr(sys.modules.get("sklearn"), "get_config", dict)()
+    configuration: dict[str, Any] = getattr(sys.modules.get("sklearn"), "get_config", dict)()
     container = chosen or configuration.get("transform_output", DEFAULT)
     check_container(container)
     if container == DEFAULT:
