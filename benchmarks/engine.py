@@ -2,6 +2,7 @@
 
 Wall-clock times, since waiting is what is measured: run it on an otherwise idle machine. Figures: docs/scale.md.
 ``--against CHECKOUT [PAIRS]`` compares with another checkout, in turn: how the cost of the vault was measured.
+``--cpu [STUDIES]`` prints the CPU seconds of small studies that follow one another, which other load moves little.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -153,6 +155,49 @@ def compare(before: Path, n_pairs: int) -> None:
         )
 
 
+def cpu_seconds(consortium: Any) -> dict[str, float]:
+    """Return the CPU seconds that each participant has used so far, processes that have ended included."""
+    import psutil
+
+    found = {}
+    for name in consortium.running:
+        found[name] = 0.0
+        for process in consortium.processes(name):
+            with suppress(psutil.NoSuchProcess):
+                found[name] += sum(process.cpu_times()[:4])
+    return found
+
+
+def measure_cpu(place: Path, n_studies: int, n_sites: int = 4) -> None:
+    """Print the CPU seconds of each participant for a PCA of four columns, and for as many more as asked."""
+    sys.path.insert(0, str(ROOT))
+    from tests.engine.consortium import Consortium
+
+    consortium = Consortium(place / "cpu", [f"site-{number}" for number in range(n_sites)])
+    consortium.create()
+    try:
+        consortium.start(replay=None)
+        for number in range(1, n_studies + 1):
+            options = {"parameters": "n_components = 2", "minimum": n_sites, "sites": consortium.sites}
+            study = consortium.study(f"small-{number}", "pca", **options)
+            consortium.approve(study)
+            resting = {name: len(consortium.processes(name)) for name in consortium.running}
+            before = cpu_seconds(consortium)
+            consortium.run(study)
+            # Jobs end a little after the result is there.
+            end = time.monotonic() + 60
+            while time.monotonic() < end and any(
+                len(consortium.processes(name)) > count for name, count in resting.items()
+            ):
+                time.sleep(0.1)
+            used = {name: seconds - before[name] for name, seconds in cpu_seconds(consortium).items()}
+            at_sites = statistics.mean(used[site] for site in consortium.sites)
+            each = sum(used.values()) / len(used)
+            print(f"study {number}: server {used['server']:.2f}, a site {at_sites:.2f}, a participant {each:.2f} CPU s")
+    finally:
+        consortium.stop()
+
+
 def main() -> None:
     if "--against" in sys.argv:
         at = sys.argv.index("--against")
@@ -162,6 +207,9 @@ def main() -> None:
         print("NVIDIA FLARE is not installed (dpcape[engine]); nothing more to measure.")
         return
     with tempfile.TemporaryDirectory() as place:
+        if "--cpu" in sys.argv:
+            measure_cpu(Path(place), int((sys.argv[sys.argv.index("--cpu") + 1 :] or ["2"])[0]))
+            return
         for n_sites in [int(text) for text in sys.argv[1:]] or [4]:
             measure(n_sites, Path(place))
 

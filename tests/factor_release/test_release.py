@@ -13,7 +13,7 @@ from made_data import factor_data, standardised
 
 import dpcape
 from dpcape.core.errors import ConvergenceWarning, Failed, InvalidParameter
-from dpcape.estimators.fitted import NotFitted
+from dpcape.estimators.not_fitted import NotFitted
 from dpcape.factor_release.alignment import kept_spread
 from dpcape.factor_release.bundle import fit_bundle
 from dpcape.factor_release.bundle_reader import read_bundle

@@ -22,7 +22,7 @@
                                             public quantities only), or new rows were not prepared as records are
         UndeterminedWarning                 a quantity of a result is not determined
 
-An unfitted model raises ``NotFitted`` of `dpcape.estimators.fitted`, which is scikit-learn's exception too.
+An unfitted model raises ``NotFitted`` of `dpcape.estimators.not_fitted`, which is scikit-learn's exception too.
 
 Programs read the fields; people read the sentence that ``str`` makes of them. Anything that weakens a guarantee is an
 exception, never a warning. A message that can leave a site contains no number that depends on records.

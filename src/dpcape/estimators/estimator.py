@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import inspect
 import json
 import math
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from dpcape.analyses.description import Analysis, Public, public_facts
 from dpcape.core.arrays import FloatArray
@@ -36,6 +34,7 @@ from dpcape.core.statistic import is_own
 from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.model_files import DAMAGE, FORMAT, about_model, npz_path, opened_arrays, plain_value
 from dpcape.estimators.new_rows import checked_rows
+from dpcape.estimators.parameters import Parameters
 from dpcape.estimators.reported import Reported
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.federation import Federation
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from dpcape.planning.federation_plan import StudyPlan
 
 
-class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FederatedEstimator(Reported, Parameters):
     """Base class of estimators whose ``fit`` takes a :class:`Federation`.
 
     A subclass stores its parameters in ``__init__``, names the description of its analysis, annotates its fitted arrays
@@ -335,16 +334,16 @@ class FederatedEstimator(Reported, BaseEstimator):  # type: ignore[misc]  # scik
         require_fitted(self)
         return checked_rows(self, X, width, first)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "guarantee_")
+
     def _repr_html_(self) -> str:
-        text = f"<code>{html.escape(repr(self))}</code>"
+        text = super()._repr_html_()
         if not hasattr(self, "guarantee_"):
             return text
         from dpcape.guarantee.card import card_html, card_of
 
         return text + card_html(card_of(self.guarantee_, releases=self.releases_))
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
 @contextmanager

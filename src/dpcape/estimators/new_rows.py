@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
+from scipy.sparse import csr_array, issparse
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
@@ -23,6 +23,7 @@ _PREPARE = (
     "Pass a table with named columns in original units, or prepare new rows as the sites prepare theirs: "
     "Schema.of(ranges).apply(rows)."
 )
+_MUST = "be a two-dimensional array of finite numbers"
 
 
 class TakesRows(Protocol):
@@ -40,17 +41,56 @@ def checked_rows(model: TakesRows, X: ArrayLike, width: int, first: int) -> Floa
     subject = f"Data for {kind}"
     names = [str(name) for name in getattr(model, "feature_names_in_", [])][first : first + width]
     X = _prepared(X, schema_of(model, first, width), names, kind)
-    try:
-        rows: FloatArray = check_array(X, dtype=np.float64, input_name="X")
-    except (TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0].rstrip(".:")
-        raise InvalidParameter(
-            subject, "be a two-dimensional array of finite numbers", f"invalid data ({reason})", _PREPARE
-        ) from error
+    rows = finite_rows(X, subject, _PREPARE)
     if rows.shape[1] != width:
         raise InvalidParameter(subject, f"have the {width} columns the model was fitted with", rows.shape[1], _PREPARE)
     _warn_of_raw_units(model, rows)
     return rows
+
+
+def finite_rows(X: object, subject: str, remedy: str) -> FloatArray:
+    """Return data as a two-dimensional array of finite numbers; anything else is refused, sparse arrays too."""
+    if issparse(X) or isinstance(X, np.matrix):
+        kind = "a sparse array" if issparse(X) else "a numpy.matrix"
+        raise InvalidParameter(subject, _MUST, f"invalid data ({kind})", f"Convert it to an array. {remedy}")
+    rows = _numbers(X, subject, remedy)
+    _refuse_faults(rows.shape, rows, subject, remedy)
+    return rows
+
+
+def finite_counts(X: Any, subject: str, remedy: str) -> csr_array:
+    """Return a sparse array by rows, with finite numbers; anything else is refused."""
+    _refuse_faults(X.shape, np.empty(0), subject, remedy)
+    stored = csr_array(X)
+    values = _numbers(stored.data, subject, remedy)
+    _refuse_faults(stored.shape, values, subject, remedy)
+    return csr_array((values, stored.indices, stored.indptr), shape=stored.shape)
+
+
+def _numbers(X: object, subject: str, remedy: str) -> FloatArray:
+    try:
+        with warnings.catch_warnings():
+            # NumPy would drop imaginary parts with a warning.
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, np.exceptions.ComplexWarning) as error:
+        reason = str(error).splitlines()[0].rstrip(".:")
+        raise InvalidParameter(subject, _MUST, f"invalid data ({reason})", remedy) from error
+
+
+def _refuse_faults(shape: Sequence[int], values: FloatArray, subject: str, remedy: str) -> None:
+    """Refuse what is not two-dimensional, is empty, or has values that are not finite."""
+    if len(shape) != 2:
+        fault = f"a {len(shape)}D array instead of a 2D array"
+    elif 0 in shape:
+        fault = f"{shape[0]} sample(s) with {shape[1]} feature(s)"
+    elif np.isnan(values).any():
+        fault = "it contains NaN"
+    elif np.isinf(values).any():
+        fault = "it contains infinity"
+    else:
+        return
+    raise InvalidParameter(subject, _MUST, f"invalid data ({fault})", remedy)
 
 
 def schema_of(model: TakesRows, first: int, width: int) -> Schema | None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, sparray, spmatrix
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_array
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
@@ -27,7 +26,7 @@ from dpcape.estimators.moment_decomposition import (
     strength_section,
     warn_if_drowned,
 )
-from dpcape.estimators.new_rows import check_names, names_of
+from dpcape.estimators.new_rows import check_names, finite_counts, finite_rows, names_of
 from dpcape.estimators.reported import grid
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance
@@ -260,13 +259,8 @@ class TopicModel(ScoringEstimator):
 
     def _checked_counts(self, counts: WordCounts) -> FloatArray | csr_array:
         require_fitted(self)
-        try:
-            checked = check_array(counts, accept_sparse="csr", dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".:")
-            must, got = "be a two-dimensional array of finite numbers", f"invalid data ({reason})"
-            remedy = "Pass one row per document with the count of each word."
-            raise InvalidParameter("counts", must, got, remedy) from error
+        remedy = "Pass one row per document with the count of each word."
+        checked = finite_counts(counts, "counts", remedy) if issparse(counts) else finite_rows(counts, "counts", remedy)
         if checked.shape[1] != self.topics_.shape[1]:
             must = f"have one column for each of the model's {self.topics_.shape[1]} words"
             raise InvalidParameter("counts", must, checked.shape[1], "Use the sites' vocabulary.")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import Failed, InvalidParameter
 from dpcape.estimators.fitted import require_fitted
+from dpcape.estimators.parameters import Parameters
 from dpcape.factor_release.bundle import Bundle, bundle_of
 from dpcape.factor_release.competitors import competitor_predictions
 from dpcape.factor_release.gibbs_sampler import StandardisedFeatures
@@ -42,7 +42,7 @@ from dpcape.factor_release.risk import RiskReport, assess_risk
 from dpcape.factor_release.subjects import Calibration, SubjectDraws, calibrate, recommend
 
 
-class FactorRelease(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FactorRelease(Parameters):
     """Factor-analysis release of a single holder, with a measured disclosure risk.
 
     Few subjects with very many features are reduced to K factors each. The third party gets the factors of

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import lasso_path
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
@@ -101,6 +100,9 @@ def solve_recommended(
     positive = alphas > 0
     gammas = np.zeros((len(lassos), len(guide)))
     if positive.any():
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.linear_model import lasso_path
+
         _, path, _ = lasso_path(design, target, alphas=alphas[positive], tol=1e-9, max_iter=200_000)
         gammas[order[positive]] = path.T
     gammas[order[~positive]] = np.linalg.lstsq(design, target, rcond=None)[0]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpcape.factor_release.bundle import Bundle, codes, sorted_bundle, write_bundle
 from dpcape.factor_release.risk import RiskReport
-from dpcape.factor_release.risk_page import risk_page
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,9 @@ def _write_key(path: Path, train: NDArray[np.intp], test: NDArray[np.intp]) -> N
 
 def write_release(bundle: Bundle, risk: RiskReport, folder: Path) -> ReleasePaths:
     """Write both folders; the risk report comes first, so that no bundle exists without one."""
+    # Loaded when it is drawn: it needs matplotlib.
+    from dpcape.factor_release.risk_page import risk_page
+
     paths = ReleasePaths(folder / "third_party", folder / "holder")
     paths.holder.mkdir(parents=True, exist_ok=True)
     (paths.holder / "risk.json").write_text(json.dumps(risk.as_dict(), indent=2) + "\n", encoding="utf-8")

@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
@@ -70,8 +69,10 @@ def operator_norms(matrices: AnyArray) -> FloatArray:
     """Return the largest singular value of each matrix, (n, Dx, Dy)."""
     size = min(matrices.shape[1:])
     if size > _DENSE:
+        from scipy.sparse.linalg import svds  # Slow to import, and every PCA imports this module.
+
         start = np.ones(size, dtype=matrices.dtype)
-        tops = [scipy.sparse.linalg.svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
+        tops = [svds(entry, k=1, return_singular_vectors=False, v0=start)[0] for entry in matrices]
         return np.array(tops, dtype=np.float64)
     products = _products(matrices)
     if size <= _SMALL:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.fft
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.postprocessing.eigen import fix_signs, noise_norm, top_eigen, top_values
@@ -193,6 +192,8 @@ def shrunk_maps(maps: FloatArray, scale: float, inside: BoolArray | None) -> Flo
     if inside is None:
         factors = _factors((maps**2).sum(axis=1), maps.shape[1] * scale**2, maps.shape[1])
         return maps * factors[:, np.newaxis]
+    from scipy.fft import dctn, idctn  # Slow to import, and every PCA imports this module.
+
     bands = _bands(inside.shape)
     counts = np.bincount(bands)
     expected = _sums(bands, _noise_of_cosines(inside).ravel()) * scale**2
@@ -200,9 +201,9 @@ def shrunk_maps(maps: FloatArray, scale: float, inside: BoolArray | None) -> Flo
     for at, one in enumerate(maps):
         volume = np.zeros(inside.shape)
         volume[inside] = one
-        cosines = scipy.fft.dctn(volume, norm="ortho").ravel()
+        cosines = dctn(volume, norm="ortho").ravel()
         factors = _factors(_sums(bands, cosines**2), expected, counts)
-        shrunk = scipy.fft.idctn((cosines * factors[bands]).reshape(inside.shape), norm="ortho")
+        shrunk = idctn((cosines * factors[bands]).reshape(inside.shape), norm="ortho")
         result[at] = shrunk[inside]
     return result
 
@@ -228,8 +229,10 @@ def _bands(shape: tuple[int, ...]) -> IntArray:
 
 def _noise_of_cosines(inside: BoolArray) -> FloatArray:
     """Return the variance, in each cosine of an image, of noise of variance 1 on each voxel of the mask."""
+    from scipy.fft import dct
+
     result = inside.astype(np.float64)
     for axis, side in enumerate(inside.shape):
-        squares = scipy.fft.dct(np.eye(side), norm="ortho", axis=0) ** 2
+        squares = dct(np.eye(side), norm="ortho", axis=0) ** 2
         result = np.moveaxis(np.tensordot(squares, result, axes=(1, axis)), 0, axis)
     return result

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,6 +86,8 @@ class Schema(SchemaTransformer):
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
         """Read a schema file: ``[columns.NAME]`` tables with ``range`` or ``levels``, perhaps ``missing``."""
+        import tomllib  # Slow to import, and most schemas are not read from files.
+
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

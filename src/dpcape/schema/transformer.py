@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
+from dpcape.schema.containers import check_container, contained
 
 if TYPE_CHECKING:
     from dpcape.schema.column import Column
 
-_CONTAINERS = ("default", "pandas", "polars")
 # Prefix of the names of columns mapped to [-1, 1], so that their values are not taken for original units.
 SCALED = "scaled__"
 
@@ -30,7 +29,7 @@ class SchemaTransformer:
             """Turn raw columns into features."""
 
     # Not a field: schemas with different output containers are equal.
-    _output = "default"
+    _output: str | None = None
 
     def fit(self, X: object = None, y: object = None) -> Self:
         """Return the schema: there is nothing to learn, and nothing is read.
@@ -50,13 +49,7 @@ class SchemaTransformer:
         X : object
             Raw rows, as for :meth:`apply`.
         """
-        features = self.apply(X)
-        if self._output == "default":
-            return features
-        module, names = import_module(self._output), self.get_feature_names_out().tolist()
-        if self._output == "pandas":
-            return module.DataFrame(features, columns=names, index=getattr(X, "index", None))
-        return module.DataFrame(features, schema=names)
+        return contained(self.apply(X), self.get_feature_names_out, X, self._output)
 
     def fit_transform(self, X: object, y: object = None) -> FloatArray | Any:
         """Return the same as :meth:`transform`.
@@ -93,10 +86,8 @@ class SchemaTransformer:
         transform : str or None
             "default" for an array, "pandas" or "polars" for a table; None changes nothing.
         """
-        if transform is not None and transform not in _CONTAINERS:
-            remedy = "Choose one of them."
-            raise InvalidParameter("transform", f"be one of {', '.join(_CONTAINERS)}", repr(transform), remedy)
         if transform is not None:
+            check_container(transform)
             object.__setattr__(self, "_output", transform)
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from dpcape.transport.carried_transport import Call, CarriedTransport
 from dpcape.transport.delivery_status import DeliveryStatus
 from dpcape.transport.timing import PRESET
 
+# What ends downloads of torch tensors, of which a study has none. FLARE imports it at the end of every job, and torch
+# with it, which takes longer than the study; it goes on without it where the import fails.
+_TENSOR_DOWNLOADS = "nvflare.app_opt.pt.tensor_downloader"
+
 
 class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
     """Runs one study.
@@ -44,6 +49,8 @@ class StudyController(Controller):  # type: ignore[misc]  # FLARE is untyped
         super().__init__()
         self._carrier_name, self._only_check, self._start = carrier, only_check, start
         self._status: DeliveryStatus | None = None
+        # Python refuses to import a module that is None here; torch itself stays within reach of studies that train it.
+        sys.modules.setdefault(_TENSOR_DOWNLOADS, None)  # type: ignore[arg-type]  # stubs know modules only
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Read the study and let the submitter query the job's status."""

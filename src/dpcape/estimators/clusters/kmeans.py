@@ -10,7 +10,6 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
@@ -164,6 +163,9 @@ class KMeans(FederatedEstimator):
         return bool(reduces(federation.n_features, self.init))
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
         source = check_random_state(self.random_state)
         frame = self._frame(federation, private)
         if self._reduces(federation):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.kmeans import MANY, N_COORDINATES
 from dpcape.core.arrays import BoolArray, FloatArray
@@ -61,6 +59,9 @@ def cluster_space(mean: FloatArray, moment: FloatArray, *, scale: float, bound: 
 
 def first_points(space: ClusterSpace, n_clusters: int, random_state: int | None) -> FloatArray:
     """Return more centres than clusters: those of synthetic Gaussian rows with the released variances."""
+    # Loaded when it is used: scikit-learn takes most of a second.
+    from sklearn.utils import check_random_state
+
     source = check_random_state(random_state)
     n_points = MANY * n_clusters
     sampled = source.standard_normal((max(_N_SAMPLED, 20 * n_points), len(space.variances))) * np.sqrt(space.variances)
@@ -114,5 +115,7 @@ def last_centres(
 def _centres_of(
     points: FloatArray, weights: FloatArray, n_clusters: int, random_state: int | None, *, n_init: int
 ) -> FloatArray:
+    from sklearn.cluster import KMeans
+
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state).fit(points, sample_weight=weights)
     return np.asarray(model.cluster_centers_, dtype=np.float64)

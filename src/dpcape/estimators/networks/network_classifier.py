@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.network_classifier import NETWORK_CLASSIFIER, hidden_widths
@@ -212,6 +211,9 @@ class NetworkClassifier(FederatedEstimator):
 
     def _start(self, federation: Federation) -> FloatArray:
         """Return public initial weights, in one vector: random, or zero without hidden units; biases are zero."""
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
         widths = self._widths(federation)
         weights = np.zeros(n_weights(widths))
         source = check_random_state(self.random_state)

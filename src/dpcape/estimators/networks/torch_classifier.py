@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
-from sklearn.utils import check_random_state
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.torch_classifier import TORCH_CLASSIFIER
@@ -124,6 +123,9 @@ class TorchClassifier(FederatedEstimator):
         return range(self.n_iter)
 
     def _fit(self, federation: Federation, private: Allowance) -> None:
+        # Loaded when it is used: scikit-learn takes most of a second.
+        from sklearn.utils import check_random_state
+
         facts = federation.facts
         seed = int(check_random_state(self.random_state).randint(2**31))
         start = module_of(self.module).start(federation.n_features, len(facts.classes or ()), seed)
