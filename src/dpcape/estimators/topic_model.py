@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_array
 
 from dpcape.analyses.description import Analysis
+from dpcape.analyses.moment_shares import LARGEST_FULL
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
 from dpcape.charts import Topics
 from dpcape.core.arrays import FloatArray, IntArray
@@ -21,7 +22,6 @@ from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
     Decomposition,
     decompose,
     strength_section,
