@@ -230,7 +230,7 @@ def test_a_site_refuses_a_study_of_which_any_release_does_not_fit(monkeypatch: p
     sizes = dict.fromkeys(study.sites, 1000)
     planned, approved = outline(study, sizes), ApprovedStudy(study)
     numbers = [release.statistic.released_size for release in planned.releases]
-    assert numbers[0] < 400 < 45_000 < numbers[-1]
+    assert numbers[0] < 1000 < 45_000 < numbers[-1]
     approved.check_terms(planned.terms)
     needed = site_footprint(study.description, study.public(sizes))
     monkeypatch.setattr(limits, "free_memory", lambda: int(needed) + limits._RESERVED_BYTES - 1)

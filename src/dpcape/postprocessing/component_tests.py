@@ -229,7 +229,7 @@ def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_comp
         if value > _CCA_MARGIN * unrelated.largest[0]:
             return 1 / (n_draws + 1)
         large = unrelated.as_large(value)
-        n_large = np.count_nonzero(large)
+        n_large = int(np.count_nonzero(large))
         if k:
             # Pairs found so far leave the directions orthogonal to them, within which no draw is larger.
             kept_x, kept_y = (kept.astype(unrelated.draws.dtype) for kept in (left[:, k:], right[k:].T))

@@ -13,7 +13,7 @@ COORDINATOR_VECTORS, VECTORS_PER_SITE = 3.0, 2.0
 """At the coordinator: what it sends and the sum; for each site, its reply as bytes and as numbers."""
 HELD_VECTORS = 2.0
 """At each site between its answers: its draws."""
-RESULT_VECTORS = 16.0
+RESULT_VECTORS = 12.0
 """At the coordinator after a release: the mean, the matrix that it is unpacked to, and its decomposition."""
 _GIGABYTE = 2**30
 
