@@ -1,6 +1,6 @@
 """One cell in a process of its own: fit a study of a width under a limit, and print what it took.
 
-Run: python -m experiments.memory.cell ANALYSIS WIDTH LIMIT_GIB
+Run: python -m experiments.memory.cell ANALYSIS WIDTH LIMIT_GIB [CPU_SECONDS]
 """
 
 from __future__ import annotations
@@ -70,4 +70,6 @@ def measured(name: str, width: int, limit: float) -> dict[str, object]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    if len(sys.argv) > 4:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[4]), int(sys.argv[4])))
     print(json.dumps(measured(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))))

@@ -152,7 +152,7 @@ _TABLE = (10, 300, 1000, 3000)
 
 STUDIES: dict[str, WideStudy] = {
     "Mean": WideStudy(_plain("Mean"), _rows, _LINES),
-    "PCA": WideStudy(_plain("PCA", 2), _rows, (*_SQUARES, 8000)),
+    "PCA": WideStudy(_plain("PCA", 2), _rows, _SQUARES),
     "PCA-uncentred": WideStudy(_plain("PCA", 2, center=False), _rows, _SQUARES),
     "PCA-adjusted": WideStudy(_plain("PCA", 2, adjust="site"), _rows, _SQUARES),
     "PCA-wide": WideStudy(
@@ -160,30 +160,32 @@ STUDIES: dict[str, WideStudy] = {
         _rows,
         (40, 20_000, 100_000),
     ),
-    "Correlation": WideStudy(_plain("Correlation"), _ranged, (40, 600, 1200, 1800, 2400)),
-    "Correlation-clipped": WideStudy(_plain("Correlation"), _rows, (40, 600, 1200, 1800)),
-    "CCA": WideStudy(_plain("CCA", 2), _views(2), _SQUARES[:5]),
+    "Correlation": WideStudy(_plain("Correlation"), _ranged, (40, 600, 1200, 4000)),
+    "Correlation-clipped": WideStudy(_plain("Correlation"), _rows, (40, 600, 4000)),
+    "CCA": WideStudy(_plain("CCA", 2), _views(2), _SQUARES),
     "CCA-found": WideStudy(
-        lambda width: dpcape.CCA(2, epsilon=100.0, delta=1e-4, center=False), _related_views, (40, 200, 600, 1200, 2400)
+        lambda width: dpcape.CCA(2, epsilon=100.0, delta=1e-4, center=False), _related_views, (40, 200, 600, 1000, 6000)
     ),
-    "MultiCCA": WideStudy(_plain("MultiCCA", 2), _views(3), (40, 200, 400, 800)),
-    "PLS": WideStudy(_plain("PLS", 2), _views(2), _SQUARES[:5]),
-    "LinearRegression": WideStudy(_plain("LinearRegression"), _with_response, _SQUARES[:5]),
-    "LogisticRegression": WideStudy(_plain("LogisticRegression"), _with_classes, _SQUARES[:5]),
-    "GeneralizedLinearModel": WideStudy(_plain("GeneralizedLinearModel", "poisson"), _with_counts, _SQUARES[:5]),
+    "MultiCCA": WideStudy(_plain("MultiCCA", 2), _views(3), (40, 200, 400, 8000)),
+    "PLS": WideStudy(_plain("PLS", 2), _views(2), _SQUARES),
+    "LinearRegression": WideStudy(_plain("LinearRegression"), _with_response, _SQUARES),
+    "LogisticRegression": WideStudy(_plain("LogisticRegression"), _with_classes, _SQUARES),
+    "GeneralizedLinearModel": WideStudy(_plain("GeneralizedLinearModel", "poisson"), _with_counts, _SQUARES),
     "GeneralizedLinearModel-multinomial": WideStudy(
-        _plain("GeneralizedLinearModel", "multinomial"), _with_three_classes, (10, 100, 300, 600)
+        _plain("GeneralizedLinearModel", "multinomial"), _with_three_classes, (10, 100, 300, 3000)
     ),
-    "PolynomialLoss": WideStudy(_plain("PolynomialLoss", "poisson"), _with_counts, (5, 10, 20, 40)),
+    "PolynomialLoss": WideStudy(_plain("PolynomialLoss", "poisson"), _with_counts, (5, 10, 14)),
     "NetworkClassifier": WideStudy(
         _plain("NetworkClassifier", 20, n_iter=2), _with_classes, (40, 2000, 20_000, 60_000)
     ),
     "TorchClassifier": WideStudy(_torch, _with_classes, (40, 20_000, 100_000)),
-    "KMeans": WideStudy(_plain("KMeans", 3, n_iter=2), _rows, _SQUARES[:5]),
-    "MixtureModel": WideStudy(_plain("MixtureModel", 2, noise_variance=0.01, design="full"), _rows, (10, 60, 120, 200)),
-    "TopicModel": WideStudy(_plain("TopicModel", 2, design="full"), _documents, (10, 60, 120, 200)),
-    "JointICA": WideStudy(_plain("JointICA", 2), _series, (10, 600, 1200, 2400)),
-    "JointICA-infomax": WideStudy(_plain("JointICA", 2, solver="infomax", n_iter=2), _series, (10, 600, 1200, 2400)),
+    "KMeans": WideStudy(_plain("KMeans", 3, n_iter=2), _rows, _SQUARES),
+    "MixtureModel": WideStudy(
+        _plain("MixtureModel", 2, noise_variance=0.01, design="full"), _rows, (10, 120, 200, 600)
+    ),
+    "TopicModel": WideStudy(_plain("TopicModel", 2, design="full"), _documents, (10, 120, 200, 600)),
+    "JointICA": WideStudy(_plain("JointICA", 2), _series, (10, 600, 1200, 8000)),
+    "JointICA-infomax": WideStudy(_plain("JointICA", 2, solver="infomax", n_iter=2), _series, (10, 600, 1200, 8000)),
     "Summary": WideStudy(_plain("Summary"), _columns, _TABLE),
     "GroupContrast": WideStudy(
         lambda width: dpcape.GroupContrast("dx", "y0", **BUDGET, covariates=_names(width)[1:]),
@@ -193,7 +195,7 @@ STUDIES: dict[str, WideStudy] = {
     "MassUnivariate": WideStudy(_plain("MassUnivariate", "dx", site="where"), _columns, _TABLE),
     "Harmonise": WideStudy(_plain("Harmonise", "where"), _columns, _TABLE),
     "Heterogeneity": WideStudy(_plain("Heterogeneity", "where"), _columns, _TABLE),
-    "KaplanMeier": WideStudy(_plain("KaplanMeier", by="arm", bins=64), _followed, (3, 300, 3000, 10_000)),
+    "KaplanMeier": WideStudy(_plain("KaplanMeier", by="arm", bins=64), _followed, (3, 300, 3000)),
     "LogRank": WideStudy(_plain("LogRank", "arm"), _followed, (3, 100, 300, 1000)),
     "Cox": WideStudy(lambda width: dpcape.Cox(_names(width), **BUDGET), _followed_columns, (3, 100, 300, 1000)),
 }

@@ -260,7 +260,7 @@ def test_a_resumed_study_is_not_called_uncharged(tmp_path: Path, monkeypatch: py
 )
 def test_an_analysis_keeps_to_the_memory_it_declares_or_is_refused(name: str, width: int, outcome: str) -> None:
     """A few cells of experiments/memory, which has all analyses; in 1 GiB of address space."""
-    cell = campaign.computed(name, width, 1.0, 60.0)
+    cell = campaign.computed(name, width, 1.0, 60)
     assert campaign.judged(cell) == "", cell
     assert cell["outcome"] == outcome
 
