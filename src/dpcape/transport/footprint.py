@@ -49,7 +49,10 @@ class Footprint:
         return n_sites * self.held + max(self.coordinator + self.site, self.postprocessing)
 
     def __str__(self) -> str:
-        return f"about {_shown(self.site)} at a site, {_shown(self.at_coordinator)} at the coordinator"
+        site, coordinator = _shown(self.site), _shown(self.at_coordinator)
+        if site == coordinator:
+            return f"{site} at a site and at the coordinator"
+        return f"{site} at a site, {coordinator} at the coordinator"
 
 
 def footprint_of_release(size: float, n_features: float, n_records: float, n_sites: int) -> Footprint:
@@ -71,4 +74,4 @@ def largest(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def _shown(n_bytes: float) -> str:
-    return "less than 0.1 GB" if n_bytes < 0.1 * _GIGABYTE else f"{n_bytes / _GIGABYTE:.1f} GB"
+    return "less than 0.1 GB" if n_bytes < 0.1 * _GIGABYTE else f"about {n_bytes / _GIGABYTE:.1f} GB"
