@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,11 +15,14 @@ from experiments.memory import campaign
 from dpcape import PCA, Cape, Correlation, Federation, Independent, Ledger, in_process, rows
 from dpcape.analyses.correlation import CORRELATION
 from dpcape.analyses.footprint import footprint_of, site_footprint
+from dpcape.analyses.registry import variants
 from dpcape.cli import main
 from dpcape.core import limits
 from dpcape.core.errors import Failed, InvalidParameter, UtilityWarning
 from dpcape.federation.kept_releases import KeptReleases
+from dpcape.planning.consortium import Consortium
 from dpcape.planning.outline import outline
+from dpcape.planning.planned import public_of
 from dpcape.site.approval import ApprovedStudy
 from dpcape.statistics.fourth_moments import fourth_moment
 from dpcape.statistics.moments import second_moment
@@ -198,6 +202,37 @@ def test_the_coordinator_refuses_what_it_cannot_compute_from_releases(monkeypatc
     monkeypatch.setattr(limits, "free_memory", lambda: int(needed.postprocessing) + limits._RESERVED_BYTES + 1)
     with pytest.warns(UtilityWarning, match="useless"):
         assert model.fit(federation).guarantee_
+
+
+@pytest.mark.parametrize("variant", variants())
+def test_every_plan_says_how_much_memory_it_needs(variant: str) -> None:
+    """From public numbers alone; ten times the columns never need less."""
+    analysis = variants()[variant][0]
+    setting = Consortium({"lima": 4000, "lyon": 4000, "oslo": 4000}, Cape(n_colluding=1), 1.0, 1e-6)
+    needed = []
+    for width in (24, 240):
+        widths = (width // 2,) * 2 if analysis.records == "views" else (width,)
+        if variant == "polynomial-loss":
+            widths = (width // 24,)
+        _, _, public = public_of(variant, widths, (1.0,) * len(widths), {}, setting=setting)
+        needed.append(footprint_of(analysis, public))
+        assert needed[-1].site == site_footprint(analysis, public)
+        assert needed[-1].in_one_process(3) >= needed[-1].at_coordinator
+    for name in ("site", "held", "coordinator", "postprocessing"):
+        assert 0 < getattr(needed[0], name) <= getattr(needed[1], name)
+
+
+def test_the_command_and_plans_show_it(capsys: pytest.CaptureFixture[str]) -> None:
+    sites = "--records 3000 --sites 3 --colluding 1 --protocol cape --epsilon 1 --delta 1e-5"
+    words = f"plan --analysis uncentred-pca --features 8000 {sites}".split()
+    main(words, standalone_mode=False)
+    assert "about 2.0 GB at a site, about 2.9 GB at the coordinator" in " ".join(capsys.readouterr().out.split())
+    main([*words, "--json"], standalone_mode=False)
+    memory, vector = json.loads(capsys.readouterr().out)["memory"], 8 * (8000 * 8001 // 2 + 1)
+    assert memory == {"site": 8 * vector + 2 * 8 * 1024 * 8000, "coordinator": 12 * vector}
+    federation = Federation(in_process({"a": rows(np.eye(3), bound=1.0)}), protocol=Independent())
+    plan = federation.plan(PCA(1, epsilon=1.0, delta=1e-5))
+    assert ("memory", "less than 0.1 GB at a site and at the coordinator") in plan.lines()
 
 
 STUDY = f"""
