@@ -333,7 +333,8 @@ class _Guarded:
             required(self._site.contributor)
         elif not is_own(type(statistic)):
             self._site.search(statistic, request)
-        check_site(statistic.name, statistic.released_size)
+        facts = self._site.facts
+        check_site(statistic.name, statistic.released_size, facts.n_features, facts.n_records)
         plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
             why = "the requested noise differs from this site's calculation"
