@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 from dpcape.core._version import __version__
 from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
 from dpcape.core.lazy import extra_module
-from dpcape.records.arrow_stream import stream_columns
+from dpcape.records.source_stream import stream_columns
 from dpcape.records.kinds import Records
-from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe
+from dpcape.records.recipes import Names, OfLabelled, OfRows, OfTable, Recipe
 from dpcape.records.streams import Checksum, Piece, Raw, Scan, Stream, changed, in_pieces, joined, n_rows_of
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
     return tables, target
 
 
-def _chosen(collection: Any, recipe: OfRows, target: object) -> tuple[Any, Names]:
+def _chosen(collection: Any, recipe: OfRows | OfTable, target: object) -> tuple[Any, Names]:
     """Return the columns of a collection that are read, and the names to give them."""
     if not hasattr(collection, "columns"):
         if getattr(collection, "ndim", 0) != 2:

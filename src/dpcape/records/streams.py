@@ -9,8 +9,9 @@ time is remembered as a number of rows and a checksum of all values (CRC-32 of t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, TypeAlias, TypeVar
 from zlib import crc32
@@ -70,6 +71,9 @@ class Stream(ABC):
         """
         return Scan.of(Scan.of_part(recipe, raw) for raw in windows)
 
+    def tell(self, *, refuses: bool) -> None:
+        """Tell the site's own user what could not be read; raise it where such records are refused."""
+
     def each_part(self, recipe: Recipe, function: Callable[[Records], T]) -> Iterator[T] | None:
         """Return what a function gives for the records of each part, computed where they are; None in this process.
 
@@ -85,32 +89,35 @@ class Stream(ABC):
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first reading finds: public facts, and how many records are invalid, which is not public."""
+    """What the first reading finds: public facts, and what is invalid or unusable, which is not public."""
 
     facts: PublicFacts
     n_invalid: int
+    unusable: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_part(cls, recipe: Recipe, raw: Raw) -> Scan:
         """Return what is found in one part that has rows."""
         records = recipe.records(*raw)
-        return cls(records.facts(), records.n_invalid)
+        return cls(records.facts(), records.n_invalid, getattr(records, "unusable", {}))
 
     @classmethod
     def of(cls, scans: Iterable[Scan]) -> Scan:
         """Return what is found in all parts together; refuse parts that do not fit one another."""
         first: PublicFacts | None = None
         n_records = n_invalid = 0
+        unusable: Counter[str] = Counter()
         for scan in scans:
             first = scan.facts if first is None else first
             if scan.facts.shape_facts() != first.shape_facts():
                 remedy = "Give every part the same names, in the same order."
                 raise InvalidParameter("All parts of X", "have the same columns", "parts that differ", remedy)
             n_records, n_invalid = n_records + scan.facts.n_records, n_invalid + scan.n_invalid
+            unusable.update(scan.unusable)
         if first is None:
             remedy = "Leave a site without records out of the federation."
             raise InvalidParameter("X", "have at least one row and one column", "a stream without rows", remedy)
-        return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid)
+        return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid, dict(unusable))
 
 
 class Checksum:
@@ -226,8 +233,19 @@ def _plain(series: object) -> AnyArray:
 
 
 def _as_bytes(values: AnyArray) -> bytes | memoryview:
-    """Return what a checksum reads: the numbers themselves, or the objects' own words, each with its length."""
+    """Return what a checksum reads: the numbers themselves, or one checksum of each object's own words."""
     if values.dtype.kind in "biufmM":
         plain = np.ascontiguousarray(values)
         return (plain.view(np.int64) if plain.dtype.kind in "mM" else plain).data
-    return "".join(f"{len(text)}:{text}" for text in map(repr, values.tolist())).encode()
+    known: dict[object, int] = {}
+    return np.fromiter((_word_sum(value, known) for value in values.tolist()), np.uint32, len(values)).data
+
+
+def _word_sum(value: object, known: dict[object, int]) -> int:
+    """Return the checksum of an object; each distinct text is converted once."""
+    if not isinstance(value, str):
+        return crc32(repr(value).encode())
+    found = known.get(value)
+    if found is None:
+        found = known[value] = crc32(repr(value).encode())
+    return found
