@@ -22,9 +22,9 @@ import pytest
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
 from dpcape.core.errors import InvalidParameter, ProtocolError, UtilityWarning
 from dpcape.core.site import Site
+from dpcape.records import sources
 from dpcape.records.kinds import Records
 from dpcape.records.read_ahead import read_ahead
-from dpcape.records import sources
 from dpcape.records.streamed import Streamed
 from dpcape.statistics.moments import second_moment
 from dpcape.study.study import Study

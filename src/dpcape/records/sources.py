@@ -225,7 +225,6 @@ def _series_columns(holding: Holding, subject: str | None, names: Sequence[str] 
     """Return the columns of a subject's series: those named, or all but the one that names the subject."""
     from dpcape.records.data_plan import Columns
     from dpcape.records.readers.array_files import ArrayFile
-    from dpcape.records.readers.cells import Batch, Wanted
     from dpcape.records.readers.files import SeriesFolder
 
     if _is_by_column(holding):
@@ -261,7 +260,6 @@ def _is_by_column(holding: object) -> TypeGuard[ByColumn]:
 
 def _array_file(holding: object, data: object) -> ArrayFile:
     from dpcape.records.readers.array_files import ArrayFile
-    from dpcape.records.readers.cells import Batch, Wanted
 
     if not isinstance(holding, ArrayFile):
         remedy = "Use subjects() for images and folders."

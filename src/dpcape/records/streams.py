@@ -73,6 +73,7 @@ class Stream(ABC):
 
     def tell(self, *, refuses: bool) -> None:
         """Tell the site's own user what could not be read; raise it where such records are refused."""
+        return None  # most streams have nothing to tell
 
     def each_part(self, recipe: Recipe, function: Callable[[Records], T]) -> Iterator[T] | None:
         """Return what a function gives for the records of each part, computed where they are; None in this process.

@@ -96,7 +96,7 @@ def table(
     return _warned(recipe.records(values))
 
 
-def _warned(records: Any) -> Any:
+def _warned(records: TypedTable | Streamed) -> TypedTable | Streamed:
     """Return the records; warn locally, where they are built, of entries that count as missing."""
     if records.unusable:
         counts = ", ".join(f"{name}: {count}" for name, count in records.unusable.items())

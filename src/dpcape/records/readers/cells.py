@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +113,9 @@ def arrow_column(column: pa.Array, is_text: bool, text: Callable[[Any], object] 
         return column_of(column.to_pylist(), is_text, text)
     cells = column_of([*coded.dictionary.to_pylist(), None], is_text, text)
     # Index -1, for a missing cell, selects the appended last entry.
-    return cells[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    positions: IntArray = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    chosen: AnyArray = cells[positions]
+    return chosen
 
 
 def arrow_numbers(texts: pa.Array) -> FloatArray:

@@ -128,8 +128,8 @@ class SeriesFolder:
     def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray | None]:
         """Return one array per file, in the order of their names; None for a person whose file cannot be read.
 
-        What is wrong with the names of files, or for all of them, is refused. What is wrong with one person's file makes
-        that person invalid where whole people are protected: a refusal would tell others of this person.
+        What is wrong with the names of files, or with all of them, is refused. What is wrong with one person's file
+        makes that person invalid where whole people are protected: a refusal would tell others of this person.
         """
         self._check_names(columns)
         return [self._one(path, columns) for path in self._files]

@@ -12,6 +12,7 @@ import itertools
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
@@ -205,10 +206,11 @@ def _fetched(relation: duckdb.DuckDBPyRelation, n_rows: int) -> Iterator[_Cells]
         return
     # Older versions have another name for it.
     open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    n_batches = 0
-    for n_batches, batch in enumerate(open_reader(n_rows), start=1):
+    is_empty = True
+    for batch in open_reader(n_rows):
         yield dict(zip(names, batch.columns, strict=True))
-    if not n_batches:
+        is_empty = False
+    if is_empty:
         yield {name: [] for name in names}
 
 
@@ -244,17 +246,17 @@ def _as_text(value: object) -> str | None:
 
 
 def _in_database(query: str, path: Path, n_rows: int) -> Iterator[_Cells]:
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, check_same_thread=False)
     try:
-        connection.set_authorizer(_only_reading)
-        cursor = connection.execute(query)
-        if cursor.description is None:
-            raise _not_one_select()
-        yield from _by_row(cursor, _checked_names([entry[0] for entry in cursor.description]), n_rows)
+        # A thread that reads ahead may leave the closing to another.
+        where = f"file:{quote(str(path))}?mode=ro"
+        with closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as connection:
+            connection.set_authorizer(_only_reading)
+            cursor = connection.execute(query)
+            if cursor.description is None:
+                raise _not_one_select()
+            yield from _by_row(cursor, _checked_names([entry[0] for entry in cursor.description]), n_rows)
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _failed(error) from error
-    finally:
-        connection.close()
 
 
 def _only_reading(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:

@@ -354,7 +354,7 @@ class TableFiles(ArrowSet):
         self._path, self._form = path, form
 
     @cached_property
-    def _data(self) -> pads.Dataset:  # type: ignore[override]  # opened when it is needed
+    def _data(self) -> pads.Dataset:
         sets, systems = import_module("pyarrow.dataset"), import_module("pyarrow.fs")
         # A local path, even if its name looks like a URL.
         local = systems.LocalFileSystem()
