@@ -31,6 +31,7 @@ from dpcape.records.streams import (
     n_rows_of,
 )
 from dpcape.schema.schema import Schema
+from dpcape.schema.table import Words
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class SourceStream(Stream):
 
         def assembled(pieces: list[Piece[Batch]]) -> Raw:
             tables = [table.values(pieces, ring) for table, ring in zip(self._tables, rings, strict=True)]
-            return (*tables, *(_joined(pieces, column) for column in self._target))
+            return (*tables, *(np.asarray(_joined(pieces, column)) for column in self._target))
 
         return assembled
 
@@ -167,7 +168,8 @@ class _Part:
         window, end = ring.next(), 0
         for batch, first, last in pieces:
             start, end = end, end + last - first
-            _side_by_side([batch[column][first:last] for column in self.wanted], window[start:end])
+            columns = [np.asarray(batch[column][first:last]) for column in self.wanted]
+            _side_by_side(columns, window[start:end])
         return window[:end]
 
 
@@ -178,10 +180,13 @@ def _side_by_side(columns: Sequence[AnyArray], out: FloatArray) -> None:
             out[rows, at] = column[rows]
 
 
-def _joined(pieces: Sequence[Piece[Batch]], column: Wanted) -> AnyArray:
+def _joined(pieces: Sequence[Piece[Batch]], column: Wanted) -> AnyArray | Words:
     """Return one column of a window."""
     parts = [batch[column][first:last] for batch, first, last in pieces]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+        return parts[0]
+    words = [part for part in parts if isinstance(part, Words)]
+    return Words.joined(words) if len(words) == len(parts) else np.concatenate([np.asarray(part) for part in parts])
 
 
 def _settled(stamp: Stamp | None) -> Stamp | None:

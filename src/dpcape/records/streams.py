@@ -24,6 +24,7 @@ from dpcape.core.errors import InvalidParameter, ProtocolError
 from dpcape.core.facts import PublicFacts
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, Recipe
+from dpcape.schema.table import Words
 
 Raw: TypeAlias = tuple[object, ...]
 """Raw values of consecutive records, as a recipe takes them: tables, perhaps a target."""
@@ -208,12 +209,14 @@ def n_rows_of(table: object) -> int:
     return len(table)  # type: ignore[arg-type]  # an array or a frame
 
 
-def _columns(table: object) -> Iterator[tuple[str, AnyArray]]:
+def _columns(table: object) -> Iterator[tuple[str, AnyArray | Words]]:
     """Yield the arrays of a table with their names: an array is one, whatever its columns."""
     if isinstance(table, np.ndarray):
         yield "", table
     elif isinstance(table, Mapping):
-        yield from ((str(name), np.asarray(values)) for name, values in table.items())
+        yield from (
+            (str(name), values if isinstance(values, Words) else np.asarray(values)) for name, values in table.items()
+        )
     elif getattr(table, "ndim", 0) == 1:
         yield "", _plain(table)
     else:
@@ -233,20 +236,17 @@ def _plain(series: object) -> AnyArray:
     return values if values.dtype.kind in "biufmM" else convert(dtype=object)
 
 
-def _as_bytes(values: AnyArray) -> bytes | memoryview:
+def _as_bytes(values: AnyArray | Words) -> bytes | memoryview:
     """Return what a checksum reads: the numbers themselves, or one checksum of each object's own words."""
+    if isinstance(values, Words):
+        return _word_sums(values.texts)[values.positions].data
     if values.dtype.kind in "biufmM":
         plain = np.ascontiguousarray(values)
         return (plain.view(np.int64) if plain.dtype.kind in "mM" else plain).data
-    known: dict[object, int] = {}
-    return np.fromiter((_word_sum(value, known) for value in values.tolist()), np.uint32, len(values)).data
+    return _word_sums(values).data
 
 
-def _word_sum(value: object, known: dict[object, int]) -> int:
-    """Return the checksum of an object; each distinct text is converted once."""
-    if not isinstance(value, str):
-        return crc32(repr(value).encode())
-    found = known.get(value)
-    if found is None:
-        found = known[value] = crc32(repr(value).encode())
-    return found
+def _word_sums(objects: AnyArray) -> AnyArray:
+    """Return the checksum of each object, whatever the others are."""
+    sums = (crc32(repr(value).encode("utf-8", "surrogatepass")) for value in objects.tolist())
+    return np.fromiter(sums, dtype=np.uint32, count=len(objects))

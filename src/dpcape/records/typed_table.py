@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts, TypedColumns
 from dpcape.records.features import KEPT_ENTRIES
@@ -16,7 +16,7 @@ from dpcape.records.kinds import Records, checked_size
 from dpcape.records.sources import SchemaOrPath, described, raw_table
 from dpcape.schema.column import Column
 from dpcape.schema.schema import Ranges, Schema
-from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
+from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, ColumnTable, read_table
 
 if TYPE_CHECKING:
     from dpcape.records.streamed import Streamed
@@ -154,6 +154,7 @@ class TypedTable(Records):
             )
         )
         self._kept: list[AnyArray | None] = [None] * n_columns
+        self._word_codes: dict[int, tuple[FloatArray, BoolArray]] = {}
         self._unusable = {} if is_checked else self._read_all(keeps=not is_window)
 
     @property
@@ -188,12 +189,28 @@ class TypedTable(Records):
         for at, (column, position) in enumerate(zip(self._schema.columns, self._positions, strict=True)):
             stored = self._kept[at]
             if stored is None:
-                column.fill_codes(self._table.values(slice(start, stop), position), out[:, at])
+                self._code(column, position, slice(start, stop), out[:, at])
             else:
                 codes = stored[start:stop]
                 np.copyto(out[:, at], codes)
                 if codes.dtype.kind == "i" and (missing := codes < 0).any():
                     out[missing, at] = np.nan
+
+    def _code(self, column: Column, position: int, rows: slice, out: FloatArray) -> int:
+        """Write the codes of some rows of a column, and return how many entries could not be used."""
+        words = self._table.words(position) if isinstance(self._table, ColumnTable) else None
+        if words is None:
+            return column.fill_codes(self._table.values(rows, position), out)
+        if position not in self._word_codes:
+            codes = np.empty(len(words.texts))
+            column.fill_codes(words.texts, codes)
+            # A text that has no code cannot be used; what is missing is None.
+            unusable = np.isnan(codes) & np.array([text is not None for text in words.texts.tolist()])
+            self._word_codes[position] = codes, unusable
+        codes, unusable = self._word_codes[position]
+        positions = words.positions[rows]
+        np.take(codes, positions, out=out, mode="clip")
+        return int(np.count_nonzero(unusable[positions])) if unusable.any() else 0
 
     def _read_all(self, *, keeps: bool) -> dict[str, int]:
         """Read everything once: keep what is slow to read or small, and return how many entries could not be used."""
@@ -227,7 +244,7 @@ class TypedTable(Records):
         scratch, count = np.empty(min(_BLOCK, self.n_records)), 0
         for start in range(0, self.n_records, _BLOCK):
             block = scratch[: min(_BLOCK, self.n_records - start)]
-            count += column.fill_codes(self._table.values(slice(start, start + len(block)), position), block)
+            count += self._code(column, position, slice(start, start + len(block)), block)
             stored[start : start + len(block)] = (
                 np.where(np.isnan(block), -1.0, block) if stored.dtype.kind == "i" else block
             )

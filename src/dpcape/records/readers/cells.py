@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray, IntArray
+from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.schema.table import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 Wanted: TypeAlias = tuple[str, bool]
 """Name of a column, and whether it is read as text."""
 
-Batch: TypeAlias = dict[Wanted, AnyArray]
-"""Consecutive rows: numbers as float64, text as objects."""
+Batch: TypeAlias = "dict[Wanted, AnyArray | Words]"
+"""Consecutive rows: numbers as float64, text as objects or as positions in a list."""
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 """Spellings of missing values in common software, in lower case."""
@@ -90,7 +91,7 @@ def column_of(values: Iterable[object], is_text: bool, text: Callable[[Any], obj
     return np.array(cells, dtype=object)
 
 
-def arrow_column(column: pa.Array, is_text: bool, text: Callable[[Any], object] = text_of) -> AnyArray:
+def arrow_column(column: pa.Array, is_text: bool, text: Callable[[Any], object] = text_of) -> AnyArray | Words:
     """Return a column of a record batch; each distinct cell that is no number is converted once.
 
     Parameters
@@ -112,10 +113,10 @@ def arrow_column(column: pa.Array, is_text: bool, text: Callable[[Any], object] 
     except NotImplementedError:  # lists and the like
         return column_of(column.to_pylist(), is_text, text)
     cells = column_of([*coded.dictionary.to_pylist(), None], is_text, text)
-    # Index -1, for a missing cell, selects the appended last entry.
-    positions: IntArray = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    chosen: AnyArray = cells[positions]
-    return chosen
+    # The last entry is for missing cells.
+    indices = coded.indices.cast("int64").fill_null(len(cells) - 1)
+    words = Words(indices.to_numpy(zero_copy_only=False), cells)
+    return words if is_text else np.asarray(words)
 
 
 def arrow_numbers(texts: pa.Array) -> FloatArray:

@@ -93,12 +93,9 @@ class Query(ByColumn):
             columns: Batch = {}
             for name, is_text in wanted:
                 values = cells[name]
-                if isinstance(values, list):
-                    columns[name, is_text] = column_of(values, is_text, _as_text)
-                else:
-                    columns[name, is_text] = arrow_column(values, is_text, _as_text)
-                if not is_text:
-                    self._look_at(name, values, columns[name, is_text], start)
+                read = column_of if isinstance(values, list) else arrow_column
+                column = columns[name, is_text] = read(values, is_text, _as_text)
+                self._look_at(name, values, column, start)
             yield columns
             start += len(cells[wanted[0][0]])
 

@@ -35,6 +35,7 @@ from dpcape.records.readers.cells import (
     stripped,
 )
 from dpcape.records.sources import Source, Stamp, is_much
+from dpcape.schema.table import Words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +103,7 @@ class ByColumn(Source):
         if not parts:
             return {name: np.empty(0, dtype=object if is_text else np.float64) for name, is_text in wanted}
         # Each part gives up its column, so that only one column is there twice.
-        return {key[0]: np.concatenate([part.pop(key) for part in parts]) for key in wanted}
+        return {key[0]: np.concatenate([np.asarray(part.pop(key)) for part in parts]) for key in wanted}
 
     def table(self, columns: Columns) -> Any:
         """Return the raw columns: one array of numbers, or a mapping if some are text."""
@@ -139,7 +140,7 @@ class ByColumn(Source):
         """Yield all columns as text, some rows at a time."""
         wanted = [(name, True) for name in self.names()]
         for batch in self.batches(wanted, max(1, BATCH_ENTRIES // len(wanted))):
-            yield {name: values for (name, _), values in batch.items()}
+            yield {name: np.asarray(values) for (name, _), values in batch.items()}
 
     def _from_arrow(self, batches: Iterable[pa.RecordBatch], wanted: Sequence[Wanted]) -> Iterator[Batch]:
         """Yield record batches as arrays; each cell is converted by itself."""
@@ -148,14 +149,15 @@ class ByColumn(Source):
             columns: Batch = {}
             for name, is_text in wanted:
                 cells = batch.column(name)
-                columns[name, is_text] = arrow_column(cells, is_text)
-                if not is_text:
-                    self._look_at(name, cells, columns[name, is_text], start)
+                values = columns[name, is_text] = arrow_column(cells, is_text)
+                self._look_at(name, cells, values, start)
             yield columns
             start += batch.num_rows
 
-    def _look_at(self, name: str, cells: pa.Array | list[object], numbers: AnyArray, start: int) -> None:
+    def _look_at(self, name: str, cells: pa.Array | list[object], numbers: AnyArray | Words, start: int) -> None:
         """Remember cells that should be numbers and are none."""
+        if isinstance(numbers, Words) or numbers.dtype == object or not np.isinf(numbers).any():
+            return
         for at in np.flatnonzero(np.isinf(numbers)).tolist():
             if is_no_number(cells[at] if isinstance(cells, list) else cells[at].as_py()):
                 self._mistaken(csv_mistakes.no_number(f"{self.title}, record {start + at + 1}", name, ""))
@@ -218,8 +220,11 @@ class CsvFile(ByColumn):
             columns: Batch = {}
             for name, is_text in wanted:
                 cells = batch.column(name)
-                columns[name, is_text] = arrow_column(cells, True, stripped) if is_text else arrow_numbers(cells)
-                for at in () if is_text else np.flatnonzero(np.isinf(columns[name, is_text])).tolist():
+                if is_text:
+                    columns[name, is_text] = arrow_column(cells, True, stripped)
+                    continue
+                numbers = columns[name, is_text] = arrow_numbers(cells)
+                for at in np.flatnonzero(np.isinf(numbers)).tolist():
                     self._look_at_cell(name, cells[at].as_py(), start + at)
             yield columns
             start += batch.num_rows
@@ -289,12 +294,12 @@ class CsvFile(ByColumn):
                 for name, is_text in wanted:
                     at = names.index(name)
                     cells = [None if row is None else row[at] for _, row in part]
-                    columns[name, is_text] = column_of(cells, is_text, stripped)
+                    values = columns[name, is_text] = column_of(cells, is_text, stripped)
                     if is_text:
                         continue
                     for number, (line, row) in enumerate(part):
                         if row is None:
-                            columns[name, is_text][number] = np.inf
+                            values[number] = np.inf
                         elif is_no_number(row[at]):
                             where = f"{self.title}, line {line}"
                             self._mistaken(csv_mistakes.no_number(where, name, row[at].strip()))
