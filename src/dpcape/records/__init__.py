@@ -69,11 +69,11 @@ def rows(
     ----------
     X : object
         Array (also memory-mapped), list of lists, pandas or polars table; one row per record. Or the path of a CSV,
-        Parquet or NumPy file, of a folder of Parquet files, or a query; columns of the schema alone are read. Or a
-        stream, which is read again for every release and never held whole: a data set of pyarrow, a query of DuckDB
+        Parquet, Arrow or NumPy file, of a folder of Parquet files, or a query; columns of the schema alone are read. Or
+        a stream, which is read again for every release and never held whole: a data set of pyarrow, a query of DuckDB
         or any other object that gives an Arrow stream when asked, an iterable of Arrow record batches that can be gone
-        through again, or a function that returns one. Parquet files of more than 1 GiB are streams. Or an array or
-        table of Dask, whose totals are computed on the site's cluster.
+        through again, or a function that returns one. Tables of more than 1 GiB are streams. Or an array or table of
+        Dask, whose totals are computed on the site's cluster.
     bound : float or None
         Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
         columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.

@@ -338,8 +338,18 @@ class ArrowSet(ByColumn):
 
     def _batches(self, wanted: Sequence[Wanted], n_rows: int) -> Iterator[Batch]:
         columns = sorted({name for name, _ in wanted})
+        sets, options = import_module("pyarrow.dataset"), {}
+        if isinstance(getattr(self._data, "format", None), sets.ParquetFileFormat):
+            # Otherwise several row groups are in memory at a time, each of them whole.
+            options["fragment_scan_options"] = sets.ParquetFragmentScanOptions(
+                pre_buffer=False, use_buffered_stream=True
+            )
         batches = self._data.to_batches(
-            columns=columns, batch_size=n_rows, batch_readahead=_BATCHES_AHEAD, fragment_readahead=_FILES_AHEAD
+            columns=columns,
+            batch_size=n_rows,
+            batch_readahead=_BATCHES_AHEAD,
+            fragment_readahead=_FILES_AHEAD,
+            **options,
         )
         return self._from_arrow(batches, wanted)
 
