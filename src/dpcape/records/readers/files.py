@@ -135,7 +135,7 @@ class SeriesFolder:
         return [self._one(path, columns) for path in self._files]
 
     def _check_names(self, columns: Columns) -> None:
-        """Refuse files that could not be read whoever they belong to."""
+        """Refuse files that could not be read, of whichever person they are."""
         names = [path.name.lower() for path in self._files]
         for path, name in zip(self._files, names, strict=True):
             if not name.endswith((*TABLES, ".npy", ".npz", *NIFTI)):
