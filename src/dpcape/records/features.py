@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, FloatArray, all_finite
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.records.clip import STRIP_ENTRIES, clip_rows, longest_row, strips
-from dpcape.schema.column import check_finite
+from dpcape.schema.column import Column, check_finite
 from dpcape.schema.schema import Ranges, Schema, as_it_is
 from dpcape.schema.table import ArrayTable, Table, read_table
 
@@ -154,17 +154,34 @@ class Features:
             if stop - start == 1:
                 goal[:], valid[:] = 0.0, False
                 return
+            if self._prepare_beside_invalid(start, stop, goal, valid):
+                return
             # Halve until each invalid row is by itself.
             middle = (stop - start) // 2
             self._prepare_strip(start, start + middle, goal[:middle], valid[:middle])
             self._prepare_strip(start + middle, stop, goal[middle:], valid[middle:])
 
+    def _prepare_beside_invalid(self, start: int, stop: int, goal: FloatArray, valid: Mask) -> bool:
+        """Write the rows with others in place of those that lack a value; tell whether all the rest could be read."""
+        try:
+            block = self._read(start, stop)
+            columns = [None] * self._table.shape[1] if self._schema is None else self._schema.columns
+            invalid, rest = beside_invalid(block, columns)
+            self._prepare(rest, goal)
+        except InvalidParameter:
+            return False
+        goal[invalid], valid[invalid] = 0.0, False
+        return True
+
     def _filled(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None) -> Mask:
         """Read, prepare and clip rows `start` to `stop`."""
-        valid = np.ones(stop - start, dtype=np.bool_)
+        valid = self._prepared(start, stop, out)
         for rows in self._strips(stop - start):
-            some = None if factors is None else factors[rows]
-            self._fill_strip(start + rows.start, start + rows.stop, out[rows], valid[rows], some)
+            block = out[rows]
+            if not all_finite(block):
+                unreadable = ~np.isfinite(block).all(axis=1)
+                block[unreadable], valid[rows] = 0.0, valid[rows] & ~unreadable
+            clip_rows(block, bound=self.bound, out=block, factors=None if factors is None else factors[rows])
         return valid
 
     def emptied(self) -> Features:
@@ -172,31 +189,6 @@ class Features:
         empty = copy.copy(self)
         empty.n_rows, empty._kept, empty._kept_prepared = 0, None, None
         return empty
-
-    def _fill_strip(
-        self,
-        start: int,
-        stop: int,
-        goal: FloatArray,
-        valid: Mask,
-        factors: FloatArray | None = None,
-    ) -> None:
-        """Write some rows; those that cannot be read become zero and are marked, unless they are refused."""
-        # Copied before the norm is taken: whatever happens to the caller's array meanwhile, the bound holds.
-        try:
-            self._prepare(self._read(start, stop), goal)
-            clip_rows(goal, bound=self.bound, out=goal, factors=factors)
-        except InvalidParameter:
-            if self._refuses:
-                raise
-            if stop - start == 1:
-                goal[:], valid[:] = 0.0, False
-                return
-            # Halve until each invalid row is by itself.
-            middle = (stop - start) // 2
-            before, after = (None, None) if factors is None else (factors[:middle], factors[middle:])
-            self._fill_strip(start, start + middle, goal[:middle], valid[:middle], before)
-            self._fill_strip(start + middle, stop, goal[middle:], valid[middle:], after)
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -249,6 +241,48 @@ class Features:
         except InvalidParameter:
             return False
         return True
+
+
+def beside_invalid(
+    block: AnyArray | list[AnyArray], columns: Sequence[Column | None]
+) -> tuple[Mask, AnyArray | list[AnyArray]]:
+    """Return which raw rows lack a value that has no public fill, or have an infinite one; and rows without these.
+
+    Rows keep their places: those that are invalid get values that can be read.
+
+    Parameters
+    ----------
+    block : AnyArray or list of AnyArray
+        Rows of numbers, or columns.
+    columns : sequence of Column or None
+        Public description of each column; None for numbers taken as they are.
+    """
+    filled = np.array([column is not None and column.missing is not None for column in columns])
+    if isinstance(block, np.ndarray):
+        bad = np.isinf(block) | (np.isnan(block) & ~filled)
+        invalid: Mask = bad.any(axis=1)
+        return invalid, np.where(invalid[:, np.newaxis], block.dtype.type(0), block)
+    masks = [_lacking(values, is_filled) for values, is_filled in zip(block, filled, strict=True)]
+    invalid = np.any(masks, axis=0)
+    rest = []
+    for values, column in zip(block, columns, strict=True):
+        usable = values.copy()
+        if values.dtype != object:
+            usable[invalid] = 0
+        elif column is not None:
+            usable[invalid] = "1970-01-01" if column.levels is None else column.levels[0]
+        rest.append(usable)
+    return invalid, rest
+
+
+def _lacking(values: AnyArray, is_filled: bool) -> Mask:
+    """Tell which entries of a column are infinite, or missing without a public fill."""
+    if values.dtype.kind == "f":
+        lacking: Mask = np.isinf(values) if is_filled else ~np.isfinite(values)
+        return lacking
+    if values.dtype != object or is_filled:
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.array([value is None for value in values.tolist()], dtype=np.bool_)
 
 
 def _capped(bound: float | None, schema: Schema | None, subject: str) -> float:
