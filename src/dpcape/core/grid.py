@@ -26,6 +26,8 @@ LONGEST_SQUARE = 2.0 ** (2 * ROW_BITS)
 """Largest squared length of a row on the grid."""
 
 _EXACT_BITS = 53
+# Rows up to 64 times too long are shortened by the length of their integers.
+_EXACT_SQUARE = 2.0**52
 
 
 def steps_per_unit(bits: int, width: float) -> float:
@@ -156,8 +158,9 @@ def into_balls(
     """Return rows on the grid, each view moved into the ball of its bound, their factors, and which are not finite.
 
     A view of d columns has at most b s + sqrt(d)/2 steps for its bound b, s steps per unit, and all views together at
-    most sqrt(sum b^2) s + sqrt(D)/2, which is less than 2^20. Where it has more, it is shortened from its own entries.
-    A factor is that of the view that was shortened most. A row that is not finite becomes zero.
+    most sqrt(sum b^2) s + sqrt(D)/2, which is less than 2^20. Where it has more, it is shortened from its own entries:
+    its integers z are at most sqrt(d)/2 from x s, so x s b s / (|z| + sqrt(d)/2) is at most b s long. A factor is that
+    of the view that was shortened most. A row that is not finite becomes zero.
 
     Parameters
     ----------
@@ -178,14 +181,25 @@ def into_balls(
         for width, bound in zip(widths, bounds, strict=True):
             columns, end = slice(end, end + width), end + width
             most = bound * steps + math.sqrt(width) / 2
-            view = ints[:, columns]
-            longer = np.flatnonzero(~(np.einsum("ij,ij->i", view, view) <= most * most))
-            if longer.size:
-                view[longer], shortened, finite = _shortened(values[longer, columns], bound, steps)
-                factors[longer] = np.minimum(factors[longer], shortened)
+            view, own = ints[:, columns], values[:, columns]
+            squares = np.einsum("ij,ij->i", view, view)
+            longer = ~(squares <= most * most)
+            if not longer.any():
+                continue
+            # Squares are exact up to 2^53, and what is beyond remains so however it is rounded.
+            near = longer & (squares <= _EXACT_SQUARE)
+            above = np.sqrt(np.where(near, squares, 1.0)) + math.sqrt(width) / 2
+            shortened = np.where(near, bound * steps * (1 - 2.0**-40) / above, 1.0)
+            np.multiply(own, (shortened * steps)[:, np.newaxis], out=view)
+            np.rint(view, out=view)
+            np.minimum(factors, shortened, out=factors)
+            far = np.flatnonzero(longer & ~near)
+            if far.size:
+                view[far], shortened, finite = _shortened(own[far], bound, steps)
+                factors[far] = np.minimum(factors[far], shortened)
                 if not finite.all():
                     lost = np.zeros(len(values), dtype=np.bool_) if lost is None else lost
-                    lost[longer[~finite]] = True
+                    lost[far[~finite]] = True
     if lost is not None:
         ints[lost] = 0.0
     return GridRows(ints, steps), factors, lost
@@ -216,8 +230,8 @@ def scaled_lengths(rows: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
     finite = np.isfinite(largest)
     _, exponents = np.frexp(np.where(finite, largest, 0.0))
     # In two steps: one power of two may be too large for the smallest numbers.
-    scaled: FloatArray = np.ldexp(rows, -(exponents // 2)[:, np.newaxis])
-    np.ldexp(scaled, -(exponents - exponents // 2)[:, np.newaxis], out=scaled)
+    scaled: FloatArray = rows * np.ldexp(1.0, -(exponents // 2))[:, np.newaxis]
+    scaled *= np.ldexp(1.0, -(exponents - exponents // 2))[:, np.newaxis]
     bits = (_EXACT_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
     ints = np.rint(scaled * 2.0**bits)
     above = math.sqrt(rows.shape[1]) / 2
