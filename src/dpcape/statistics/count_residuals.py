@@ -6,6 +6,8 @@ zero if the model is right (Cantoni and Ronchetti 2001). All moments follow from
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import gammaln, pdtr
 
@@ -16,8 +18,9 @@ RESIDUAL_CLIP = 2.0
 LARGEST_RESIDUAL = 2.125
 """Bound of a centred residual: the mean of h is between -1/8 and 0, and whatever is computed is moved into this."""
 
-# Logarithms of k! for k = 0, 1, ...; larger counts are rare, and computed when they occur.
+# Logarithms of k! for k = 0, 1, ...
 _LOG_FACTORIALS: FloatArray = gammaln(np.arange(1.0, 1025.0))
+_HALF_LOG_CIRCLE = math.log(2 * math.pi) / 2
 
 
 def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -52,29 +55,18 @@ def centred_residuals(counts: FloatArray, rates: FloatArray) -> tuple[FloatArray
 
 def _density(count: FloatArray, rates: FloatArray, logs: FloatArray) -> FloatArray:
     """Return the probability of a count; zero of a negative one."""
-    known = count >= 0
-    if known.all():
-        return np.asarray(np.exp(count * logs - rates - _log_factorial(count)))
-    densities = np.zeros(len(count))
-    # The smaller of the two counts is mostly negative where rates are small.
-    if known.any():
-        densities[known] = _density(count[known], rates[known], logs[known])
-    return densities
+    chances = np.exp(count * logs - rates - _log_factorial(np.maximum(count, 0.0)))
+    return np.where(count >= 0, chances, 0.0)
 
 
 def _log_factorial(count: FloatArray) -> FloatArray:
-    """Return the logarithm of the factorial of whole numbers that are not negative."""
-    if len(count) and count.max() < len(_LOG_FACTORIALS):
-        return _LOG_FACTORIALS.take(count.astype(np.intp))
-    return np.asarray(gammaln(count + 1))
+    """Return the logarithm of the factorial of whole numbers that are not negative, by Stirling's series if large."""
+    known: FloatArray = _LOG_FACTORIALS.take(count.astype(np.intp), mode="clip")
+    above = np.maximum(count, 1.0)
+    series = (above + 0.5) * np.log(above) - above + _HALF_LOG_CIRCLE + (1 / 12 - 1 / (360 * above**2)) / above
+    return np.where(count < len(_LOG_FACTORIALS), known, series)
 
 
 def _distribution(count: FloatArray, rates: FloatArray) -> FloatArray:
     """Return the probability of at most this count; zero of a negative one."""
-    known = count >= 0
-    if known.all():
-        return np.asarray(pdtr(count, rates))
-    probabilities = np.zeros(len(count))
-    if known.any():
-        probabilities[known] = pdtr(count[known], rates[known])
-    return probabilities
+    return np.where(count >= 0, pdtr(np.maximum(count, 0.0), rates), 0.0)

@@ -23,9 +23,9 @@ def exponentials(exponents: FloatArray) -> FloatArray:
     # At most half of log 2, for which 14 terms of the series suffice.
     rest = exponents - doublings * _LOG_2
     rest -= doublings * _REST
-    result = np.full(len(rest), _TERMS[-1])
+    result = np.full(rest.shape, _TERMS[-1])
     for term in _TERMS[-2::-1]:
         result *= rest
         result += term
-    powers: FloatArray = np.ldexp(result, doublings.astype(np.intc))
+    powers: FloatArray = np.ldexp(result, np.where(np.isfinite(doublings), doublings, 0.0).astype(np.intc))
     return powers

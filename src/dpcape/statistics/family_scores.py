@@ -6,22 +6,30 @@ Records, weights and bounds are those of :mod:`dpcape.statistics.regression_roun
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cross, Form, Outer
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import Targets, WeightedBlocks
+from dpcape.core.grid import on_grid
 from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.exponentials import exponentials
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
-from dpcape.statistics.row_products import row_products
-from dpcape.statistics.scaling import Scaled
-from dpcape.statistics.score_rounds import ScoresAndCurvature
+from dpcape.statistics.regression_moment import joined_moment
+from dpcape.statistics.regression_rounds import (
+    AtCoefficients,
+    n_coefficients,
+    regressor_bound,
+    regressor_reach,
+)
+from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.score_rounds import ScoresAndCurvature, shares
 
 RATIO_CLIP = 2.5
 """Responses count up to this many times their mean under the coefficients."""
@@ -31,6 +39,7 @@ CLASS_SCORE_WEIGHT = 1 / 3
 """Weight of the scores of several classes, in units of R, beside their curvature."""
 # The roots of 8/9 (up to three classes), 7/6 and 5/12, rounded up: see ClassScores.
 _FEW_CLASSES_DIAMETER, _CLASS_DIAMETER, _CLASS_RADIUS = 0.94281, 1.08013, 0.6455
+_LONGEST_ERRORS = math.sqrt(3)
 # Linear predictors are clipped to this distance from zero, so that exponentials are finite.
 _FARTHEST = 200.0
 
@@ -65,6 +74,10 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
     scores, and without one of them at most 2 + 2. The last two parts add at most 2: the diameter is sqrt(10) R^2, and
     no contribution is longer than sqrt(5) R^2.
 
+    *On the grid.* v is on it, so that R is its length there. e/K is at most 1 + 2^-20 on the grid, and R in front of
+    the score is that before, smaller by this factor. The last two parts are shares from 0 to 1. Products of integers
+    are exact, so there is nothing else to count.
+
     Parameters
     ----------
     facts : PublicFacts
@@ -84,41 +97,43 @@ class RatioScores(AtCoefficients[RatioScoreMeans]):
             remedy = "Build them with labelled(X, y, bound=..., response=(0, most))."
             raise InvalidParameter("Records for scores of ratios", must, facts.response, remedy)
         self._most = float(facts.response[1])
-        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
+        self._weight = math.sqrt(2) * regressor_bound(facts.bounds[0], bool(intercept))
+        self._reach = regressor_reach(facts.n_features, facts.bounds[0], bool(intercept))
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
-        radius = math.sqrt(5) * square
-        rounding = rounding_in_blocks(n_features, radius)
-        return Extent(p + packed_size(p) + 2, math.sqrt(10) * square, radius, rounding)
+        p, square = n_coefficients(n_features, intercept), regressor_reach(n_features, bound, intercept) ** 2
+        return exact_sums(p + packed_size(p) + 2, math.sqrt(10) * square, math.sqrt(5) * square)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        p = self.n_coefficients
-        score, moment, square, uncut = np.zeros(p), np.zeros((p, p)), 0.0, 0.0
-        for v, y, weights in self.weighted(records):
-            ratios = self._ratios(v, y, weights)
-            clipped = np.minimum(ratios, RATIO_CLIP)
-            lengths = np.vecdot(v, v)
-            score += (weights * (clipped - 1)) @ v
-            moment += v.T @ v
-            square += float(((clipped - 1) ** 2) @ lengths)
-            uncut += float(np.where(ratios < RATIO_CLIP, clipped, 0.0) @ lengths)
-        scaled = [score * (math.sqrt(2) * self._reach / LARGEST_EXCESS), pack(moment)]
-        return np.concatenate([*scaled, [square / LARGEST_EXCESS**2, uncut / RATIO_CLIP]])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        ratios = self._ratios(tile, factors)
+        clipped = np.minimum(ratios, RATIO_CLIP)
+        excess = (clipped - 1) / LARGEST_EXCESS
+        uncut = np.where(ratios < RATIO_CLIP, clipped / RATIO_CLIP, 0.0)
+        others = self._beside(factors, factors * excess)
+        lengths = self._squared_lengths(tile, others) / self._reach**2
+        parts = [shares(excess**2 * lengths), shares(uncut * lengths)]
+        return [Outer(tile.rows), Cross(others, tile.rows), Outer(others), *parts]
 
-    def _ratios(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        moment, cross, others, *parts = sums
+        score, n_before = self._weight * self._scores(cross, others)[0], len(others) - 1
+        constant = self._constant * cross[:n_before], self._constant**2 * others[:n_before, :n_before]
+        squares = [self._reach**2 * part for part in parts]
+        return np.concatenate([score, pack(joined_moment(moment, *constant, n_before)), *squares])
+
+    def _ratios(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return y / m, not negative and never NaN; 1 where it cannot be computed."""
-        with np.errstate(all="ignore"):
-            predictors = row_products(v, self._coefficients) / weights
-            ratios = (y + 1) / 2 * self._most / np.exp(np.clip(predictors, -_FARTHEST, _FARTHEST))
+        predictors = np.clip(self._products(tile, factors)[:, 0] / factors, -_FARTHEST, _FARTHEST)
+        ratios = (tile.targets + 1) / 2 * self._most / exponentials(predictors)
         return np.maximum(np.where(np.isnan(ratios), 1.0, ratios), 0.0)
 
     def unpack(self, packed: FloatArray) -> RatioScoreMeans:
         """Return the means in their own units."""
         p = self.n_coefficients
-        score = packed[:p] * (LARGEST_EXCESS / (math.sqrt(2) * self._reach))
+        score = packed[:p] * (LARGEST_EXCESS / self._weight)
         square, uncut = float(packed[-2]) * LARGEST_EXCESS**2, float(packed[-1]) * RATIO_CLIP
         return RatioScoreMeans(score, unpack(packed[p:-2], p), square, uncut)
 
@@ -154,6 +169,17 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
     *Length.* In the same way, (1 + s)/9 + s - 2 c + s^2 is at most 5/12.
 
+    *On the grid.* v is on it, so that R is its length there. e is computed and put on a grid, which counts as an error.
+    Block (i, j) of the curvature is plus or minus q q' with q, on a grid of its own, within d of the root of |G_ij|
+    times v, so it is off by at most 2 d sqrt(|G_ij|) |v| + d^2, and the curvature C = G (x) v v' by at most E = 2 d
+    sqrt(t) + n d^2, where n is the number of classes but the first and t the sum of all |G_ij| times |v|^2. t is at
+    most 2 (1 - s) <= 2, and \|G\| at most 1/2: \|G\|^2 <= s - s^2 for s <= 1/2 and (1 - s)^2 beyond. The squared
+    distance grows by at most 2 |C - C'| (E + E') + (E + E')^2, with |C - C'| <= sqrt(1/2). For up to three classes,
+    |C| <= t and h <= 4/9 - t/20: the derivative of h + t/20 by x is at least x (7/36 - 1/10) + 1/20, so that again x =
+    1 - y, where 9/4 of it is (1 - y)^2 (1 + 9 y^2) + 9/20 y (1 - y) <= 0.992 beyond y = 1/10 and less than 1 before;
+    and 2/9 - 11/45 x y + 4 x^2 y^2 <= 0.42 for the first class. So 2 (t + t') 2 d (sqrt(t) + sqrt(t')) + 16 d^2 (t +
+    t') is taken up by (t + t')/20 up to d = 1/500 (10^7 columns), and 4 n d^2 + 8 n^2 d^4 remains.
+
     Parameters
     ----------
     facts : PublicFacts
@@ -173,7 +199,8 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
             raise InvalidParameter("Records for scores of classes", "have classes", "a numeric response", remedy)
         self._n_others = len(facts.classes) - 1
         super().__init__(facts, intercept, coefficients)
-        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
+        self._weight = CLASS_SCORE_WEIGHT * regressor_bound(facts.bounds[0], bool(intercept))
+        self._reach = regressor_reach(facts.n_features, facts.bounds[0], bool(intercept))
 
     @property
     def n_coefficients(self) -> int:
@@ -187,57 +214,76 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool, n_classes: float) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        p = (n_classes - 1) * n_coefficients(n_features, intercept)
-        square = regressor_bound(bound, intercept) ** 2
-        diameter = (_FEW_CLASSES_DIAMETER if n_classes < 4 else _CLASS_DIAMETER) * square
-        radius = _CLASS_RADIUS * square
-        return Extent(p + packed_size(p), diameter, radius, rounding_in_blocks(n_features, radius))
+        width, others = n_coefficients(n_features, intercept), n_classes - 1
+        square = regressor_reach(n_features, bound, intercept) ** 2
+        d = row_error(width, 0.5)
+        off = 2 * math.sqrt(2) * d + others * d**2
+        few = _FEW_CLASSES_DIAMETER**2 + 4 * others * d**2 + 8 * others**2 * d**4
+        many = _CLASS_DIAMETER**2 + 2 * math.sqrt(2) * off + 4 * off**2
+        diameter = math.sqrt(few if n_classes < 4 else many)
+        radius = math.sqrt(_CLASS_RADIUS**2 + off + off**2)
+        # Probabilities add up to 1 but for their own roundings.
+        error = CLASS_SCORE_WEIGHT * row_error(n_classes, _LONGEST_ERRORS) + 4 * (n_classes + 8) * UNIT_ROUNDOFF
+        size = others * width + packed_size(others * width)
+        return exact_sums(size, diameter * square, radius * square, error=error * square)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        chances = self._chances(tile, factors)
+        errors = (tile.classes[:, np.newaxis] == np.arange(1, self._n_others + 1)) - chances
+        errors *= factors[:, np.newaxis]
+        # w is at most 1 and errors are at most sqrt(2) long.
+        others = on_grid(np.column_stack([factors, errors]) if self._constant else errors, _LONGEST_ERRORS)
+        bends = (
+            chances[:, one] * ((1 - chances[:, one]) if one == other else chances[:, other])
+            for one, other in self._pairs
+        )
+        curvature = [Outer(self._bent(tile, others, np.sqrt(bend), self._reach / 2)) for bend in bends]
+        return [Cross(others, tile.rows), Outer(others), *curvature]
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Pairs of classes but the first, each pair once."""
+        return [(one, other) for one in range(self._n_others) for other in range(one + 1)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
         width, others = self.n_columns, self._n_others
-        score, curvature = np.zeros((others, width)), np.zeros((others, width, others, width))
-        for v, y, weights in self.weighted(records):
-            chances = self._chances(v, weights)
-            # Codes of the classes were mapped by 2 k - 1.
-            codes = np.rint((y + 1) / 2).astype(np.intp)
-            score += ((codes[:, np.newaxis] == np.arange(1, others + 1)) - chances).T @ (weights[:, np.newaxis] * v)
-            for one in range(others):
-                for other in range(one + 1):
-                    bend = chances[:, one] * ((one == other) - chances[:, other])
-                    product = (v * bend[:, np.newaxis]).T @ v
-                    curvature[one, :, other, :] += product
-                    if other != one:
-                        curvature[other, :, one, :] += product
+        curvature = np.zeros((others, width, others, width))
+        cross, others_sum, *products = sums
+        for (one, other), lower in zip(self._pairs, products, strict=True):
+            # Different classes have a negative entry of G.
+            product = (np.tril(lower) + np.tril(lower, -1).T) * (1.0 if one == other else -1.0)
+            curvature[one, :, other, :] = curvature[other, :, one, :] = product
         size = others * width
-        scaled = self._reach * CLASS_SCORE_WEIGHT * score.reshape(-1)
-        return np.concatenate([scaled, pack(curvature.reshape(size, size))])
+        score = self._weight * self._scores(cross, others_sum)
+        return np.concatenate([score.ravel(), pack(curvature.reshape(size, size))])
 
-    def _chances(self, v: FloatArray, weights: FloatArray) -> FloatArray:
+    def _chances(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return the probabilities of all classes but the first."""
-        blocks = self._coefficients.reshape(self._n_others, -1)
-        with np.errstate(all="ignore"):
-            odds = row_products(v, blocks.T) / weights[:, np.newaxis]
-        odds = np.clip(np.where(np.isnan(odds), 0.0, odds), -_FARTHEST, _FARTHEST)
+        odds = np.clip(self._predictors(tile, factors), -_FARTHEST, _FARTHEST)
         largest = np.maximum(odds.max(axis=1), 0.0)
         heights = np.exp(odds - largest[:, np.newaxis])
-        chances: FloatArray = heights / (heights.sum(axis=1) + np.exp(-largest))[:, np.newaxis]
-        return chances
+        all_heights = np.exp(-largest)
+        for other in range(self._n_others):
+            all_heights += heights[:, other]
+        heights /= all_heights[:, np.newaxis]
+        return heights
 
     def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
         """Return the means of scores and curvature, in their own units."""
         p = self.n_coefficients
-        return ScoresAndCurvature(packed[:p] / (self._reach * CLASS_SCORE_WEIGHT), unpack(packed[p:], p))
+        return ScoresAndCurvature(packed[:p] / self._weight, unpack(packed[p:], p))
 
 
 @known
-class ScaledRatioScores(Scaled[RatioScoreMeans]):
+class ScaledRatioScores(ScaledSum[RatioScoreMeans]):
     """Scores of positive responses, of standardised records."""
 
     inner = RatioScores
 
 
 @known
-class ScaledClassScores(Scaled[ScoresAndCurvature]):
+class ScaledClassScores(ScaledSum[ScoresAndCurvature]):
     """Scores and curvature of several classes, of standardised records."""
 
     inner = ClassScores

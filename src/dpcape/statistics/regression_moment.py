@@ -9,20 +9,24 @@ small.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cross, Form, Outer
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import LabelledBlocks, Targets
-from dpcape.core.statistic import Statistic, known
-from dpcape.statistics.outer_products import OuterProducts
+from dpcape.core.grid import GridRows, on_grid, reach_on_grid
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, packed_size, unpack
 
+LARGEST_ENTRY = 1 + 2.0**-20
+"""Largest entry on the grid of numbers in [-1, 1] that stand beside rows (:func:`beside`)."""
 _LARGEST_WEIGHT = 1e50
 
 
@@ -51,13 +55,14 @@ class RegressionBlocks(NamedTuple):
 
 
 @known
-class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
+class RegressionMoment(Summed[RegressionBlocks]):
     """Mean of u u' with u = (b, x, a y), packed: features, response and intercept in one release.
 
     Write v = (x, a y), |v|^2 <= R^2 = B^2 + a^2. Two contributions are apart by (b^2 + |v|^2)^2 + (b^2 +
     |v'|^2)^2 - 2 (b^2 + v.v')^2, squared. Longer v never lowers it, and at full length the last term vanishes
     at v.v' = -b^2 if b <= R, else is least at v.v' = -R^2. Hence the diameter sqrt(2) (R^2 + b^2), or 2
-    sqrt(2) b R for b > R.
+    sqrt(2) b R for b > R. It grows with B and a, which are taken as x and a y have them on the grid; the constant has
+    no rounding, since it is the same number for all records.
 
     Parameters
     ----------
@@ -114,11 +119,11 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
         """
         a = response_weight_for(bound) if response_weight is None else response_weight
         b = (intercept_weight_for(bound) if intercept_weight is None else intercept_weight) if intercept else 0.0
-        reach = math.hypot(bound, a)
+        reach = math.hypot(reach_on_grid(bound, n_features), a * LARGEST_ENTRY)
         width = (1 if intercept else 0) + n_features + 1
         diameter = 2 * math.sqrt(2) * b * reach if b > reach else math.sqrt(2) * (reach**2 + b**2)
         radius = reach**2 + b**2
-        return Extent(packed_size(width), diameter, radius, rounding_in_blocks(n_features, radius))
+        return exact_sums(packed_size(width), diameter, radius)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -130,33 +135,16 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
             "intercept_weight": self.intercept_weight,
         }
 
-    def total(self, records: LabelledBlocks[Targets]) -> FloatArray:
-        width = self.facts.n_features
-        products, sums = OuterProducts(width), np.zeros((2, width))
-        # Powers of the response: number of records, sum, sum of squares.
-        powers = np.zeros(3)
-        for block, targets in records.blocks(BLOCK_ROWS):
-            y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
-            products.add(block)
-            # Two products with a vector: cheaper than one with two rows, or than summing columns.
-            sums[0] += np.ones_like(y) @ block
-            sums[1] += y @ block
-            powers += np.array([len(y), float(y.sum()), float(y @ y)])
-        means = RegressionBlocks(products.upper, sums[1], sums[0], float(powers[1]), float(powers[2]))
-        return pack(self._matrix(means, int(powers[0])))
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        y = tile.targets if self.facts.classes is None else 2.0 * tile.targets - 1.0
+        others = beside(np.ones(tile.n_records), y) if self.intercept_weight else beside(y)
+        return [Outer(tile.rows), Cross(others, tile.rows), Outer(others)]
 
-    def _matrix(self, sums: RegressionBlocks, n_records: int) -> FloatArray:
-        """Return the sums as entries of u u' (upper triangle)."""
-        first, a, b = self._first, self.response_weight, self.intercept_weight
-        matrix = np.zeros((self._width, self._width))
-        matrix[first:-1, first:-1] = sums.moment
-        matrix[first:-1, -1] = a * sums.cross
-        matrix[-1, -1] = a * a * sums.response_square
-        if b:
-            matrix[0, 0] = b * b * n_records
-            matrix[0, first:-1] = b * sums.mean
-            matrix[0, -1] = a * b * sums.response_mean
-        return matrix
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        moment, cross, others = sums
+        weights = np.array([self.intercept_weight / _ONE, self.response_weight][-len(others) :])
+        cross, others = weights[:, np.newaxis] * cross, np.outer(weights, weights) * others
+        return pack(joined_moment(moment, cross, others, self._first))
 
     def unpack(self, packed: FloatArray) -> RegressionBlocks:
         """Return the means in their own units; constants are returned without noise."""
@@ -170,6 +158,44 @@ class RegressionMoment(Statistic[LabelledBlocks[Targets], RegressionBlocks]):
             response_mean=float(matrix[0, -1]) / (a * b) if b else 0.0,
             response_square=1.0 if self.facts.classes is not None else float(matrix[-1, -1]) / a**2,
         )
+
+
+def beside(*columns: FloatArray) -> GridRows:
+    """Return numbers in [-1, 1], up to three per record, on a grid of their own; none is larger than LARGEST_ENTRY.
+
+    K of them are at most sqrt(K) long together, so that half a step is less than sqrt(K)/2 2^-20 (1 + 2^-18).
+    """
+    return on_grid(np.column_stack(columns), math.sqrt(len(columns)))
+
+
+_ONE = float(beside(np.ones(1), np.zeros(1)).values[0, 0])
+"""What the number 1 is on the grid beside a response."""
+
+
+def joined_moment(rows: FloatArray, cross: FloatArray, others: FloatArray, n_before: int) -> FloatArray:
+    """Return the upper triangle of the moment of (o, x, o'), o the first ``n_before`` of the other numbers of a record.
+
+    Parameters
+    ----------
+    rows : (D, D) array
+        Sum of x x', the lower triangle.
+    cross : (K, D) array
+        Sum of products of the other numbers with x.
+    others : (K, K) array
+        Sum of products of the other numbers, the lower triangle.
+    n_before : int
+        How many of them stand before x.
+    """
+    width, n_others = len(rows), len(others)
+    at = [number if number < n_before else number + width for number in range(n_others)]
+    inside = slice(n_before, n_before + width)
+    matrix = np.zeros((width + n_others, width + n_others))
+    matrix[inside, inside] = rows.T
+    for one, row in enumerate(at):
+        matrix[row, inside] = matrix[inside, row] = cross[one]
+        for other in range(one, n_others):
+            matrix[row, at[other]] = others[other, one]
+    return matrix
 
 
 def response_weight_for(bound: float) -> float:

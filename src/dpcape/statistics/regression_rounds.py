@@ -4,28 +4,47 @@ A row that was shortened by w (``records/clip.py``, or :class:`~dpcape.statistic
 that weight: the whole record (b, x, a y) is multiplied by w, so that a linear model that holds for the record holds for
 what enters (Mallows 1975). In the following v = w (b, x), with |v|^2 <= R^2 = B^2 + b^2, because w x is at most B long
 and w at most 1. The coefficients and matrices come from the aggregator; every contribution is bounded for any of them.
+
+w x is on its grid already, and w (as other numbers of a record) on one beside it, so that products of the two are exact
+and R is the length of v on the grid (:func:`regressor_reach`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cross, Form, Outer, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import Targets, WeightedBlocks
-from dpcape.core.statistic import MeanT_co, Statistic, known
+from dpcape.core.grid import (
+    ROW_BITS,
+    GridRows,
+    PublicColumns,
+    into_balls,
+    reach_on_grid,
+    steps_per_unit,
+    too_long,
+)
+from dpcape.core.kernel import Summed
+from dpcape.core.statistic import MeanT_co, known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.packing import pack, packed_size, unpack
-from dpcape.statistics.reduced import checked_matrix, checked_positive, rows_into_ball
-from dpcape.statistics.regression_moment import intercept_weight_for, response_weight_for
-from dpcape.statistics.row_products import row_products
-from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.reduced import checked_matrix, checked_positive
+from dpcape.statistics.regression_moment import (
+    LARGEST_ENTRY,
+    beside,
+    intercept_weight_for,
+    joined_moment,
+    response_weight_for,
+)
+from dpcape.statistics.scaling import ScaledSum
 
 LARGEST_SQUARE = 25.0
 """Squared residuals count up to this many times the released mean square."""
@@ -35,9 +54,10 @@ GRADIENT_CLIP = 0.1
 """Largest length of a preconditioned gradient, per root of the number of coefficients."""
 
 
-class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
+class OfRegression(Summed[MeanT_co]):
     """Base class of statistics of weighted records with a response or two classes."""
 
+    with_factors = True
     kinds = frozenset({"labelled"})
     units = frozenset({"record"})
     two_classes: ClassVar[bool] = True
@@ -70,14 +90,17 @@ class OfRegression(Statistic[WeightedBlocks[Targets], MeanT_co]):
     def numbers(self) -> Mapping[str, float]:
         return {"n_features": self.facts.n_features, "bound": self.facts.bounds[0], "intercept": bool(self._constant)}
 
-    def weighted(self, records: WeightedBlocks[Targets]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield blocks of v, of responses (classes: -1 and 1), and of factors w."""
-        for block, targets, weights in records.weighted_blocks(BLOCK_ROWS):
-            y = np.asarray(targets if self.facts.classes is None else 2.0 * targets - 1.0, dtype=np.float64)
-            if self._unweighted:
-                weights = np.ones(len(block))
-            v = np.column_stack([self._constant * weights, block]) if self._constant else block
-            yield v, y, weights
+    def _factors(self, tile: Tile) -> FloatArray:
+        """Return w."""
+        return np.ones(tile.n_records) if self._unweighted else tile.factors
+
+    def _responses(self, tile: Tile) -> FloatArray:
+        """Return responses (classes: -1 and 1)."""
+        return tile.targets if self.facts.classes is None else 2.0 * tile.targets - 1.0
+
+    def _beside(self, factors: FloatArray, *columns: FloatArray) -> GridRows:
+        """Return w, if there is a constant, and other numbers in [-1, 1] on their grid."""
+        return beside(factors, *columns) if self._constant else beside(*columns)
 
 
 def n_coefficients(n_features: float, intercept: bool) -> float:
@@ -86,8 +109,14 @@ def n_coefficients(n_features: float, intercept: bool) -> float:
 
 
 def regressor_bound(bound: float, intercept: bool) -> float:
-    """Return R, the largest length of v = w (b, x)."""
+    """Return the largest length of v = w (b, x) before it is put on the grid."""
     return math.sqrt(bound**2 + (intercept_weight_for(bound) ** 2 if intercept else 0.0))
+
+
+def regressor_reach(n_features: float, bound: float, intercept: bool) -> float:
+    """Return R, the largest length of v on the grid: at least (1 + 2^-20) times :func:`regressor_bound`."""
+    constant = intercept_weight_for(bound) * LARGEST_ENTRY if intercept else 0.0
+    return math.hypot(reach_on_grid(bound, n_features), constant)
 
 
 @known
@@ -96,7 +125,7 @@ class WeightedRegressionMoment(OfRegression[FloatArray]):
 
     |u|^2 = |w x|^2 + w^2 (b^2 + a^2 y^2) <= L = B^2 + b^2 + a^2, whatever w in [0, 1] is. Two contributions are apart
     by |u|^4 + |u'|^4 - 2 (u.u')^2 <= 2 L^2, squared: the diameter sqrt(2) L of the unweighted moment. Without weights
-    only the row is shortened, u = (b, w x, a y), and |u|^2 <= L all the same.
+    only the row is shortened, u = (b, w x, a y), and |u|^2 <= L all the same. B, b and a are those of the grid.
 
     Parameters
     ----------
@@ -117,17 +146,21 @@ class WeightedRegressionMoment(OfRegression[FloatArray]):
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        radius = regressor_bound(bound, intercept) ** 2 + response_weight_for(bound) ** 2
+        response = response_weight_for(bound) * LARGEST_ENTRY
+        radius = regressor_reach(n_features, bound, intercept) ** 2 + response**2
         width = n_coefficients(n_features, intercept) + 1
-        return Extent(packed_size(width), math.sqrt(2) * radius, radius, rounding_in_blocks(n_features, radius))
+        return exact_sums(packed_size(width), math.sqrt(2) * radius, radius)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        width = self.n_coefficients + 1
-        total = np.zeros((width, width))
-        for v, y, weights in self.weighted(records):
-            u = np.column_stack([v, self._response_weight * weights * y])
-            total += u.T @ u
-        return pack(total)
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        others = self._beside(factors, factors * self._responses(tile))
+        return [Outer(tile.rows), Cross(others, tile.rows), Outer(others)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        moment, cross, others = sums
+        weights = np.array([self._constant, self._response_weight][-len(others) :])
+        cross, others = weights[:, np.newaxis] * cross, np.outer(weights, weights) * others
+        return pack(joined_moment(moment, cross, others, len(others) - 1))
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self.n_coefficients + 1)
@@ -146,23 +179,74 @@ class AtCoefficients(OfRegression[MeanT_co]):
     ) -> None:
         super().__init__(facts, intercept, weighted, coefficients=coefficients, **public)
         self._coefficients = checked_matrix("coefficients", coefficients, (self.n_coefficients,))
+        blocks = self._coefficients.reshape(-1, self.n_columns)
+        first = 1 if self._constant else 0
+        self._constants, self._columns = blocks[:, :first].T, PublicColumns(blocks[:, first:].T)
         self._response_weight = response_weight_for(facts.bounds[0])
 
-    def _residuals(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    def _products(self, tile: Tile, factors: FloatArray) -> FloatArray:
+        """Return products of the coefficients with v, (N, K); not finite where they are too large."""
+        found = tile.rows.products(self._columns)
+        if self._constant:
+            found += (self._constant * factors)[:, np.newaxis] * self._constants
+        return found
+
+    def _predictors(self, tile: Tile, factors: FloatArray) -> FloatArray:
+        """Return linear predictors of the records that v was shortened from, (N, K); zero where there is none."""
+        predictors = self._products(tile, factors)
+        predictors /= factors[:, np.newaxis]
+        return np.where(np.isnan(predictors), 0.0, predictors)
+
+    def _residuals(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
-        with np.errstate(all="ignore"):
-            if self.facts.classes is None:
-                residuals = self._response_weight * weights * y - row_products(v, self._coefficients)
-            else:
-                residuals = weights * ((y + 1) / 2 - self.probabilities(v, weights))
+        y = self._responses(tile)
+        if self.facts.classes is None:
+            residuals = self._response_weight * factors * y - self._products(tile, factors)[:, 0]
+        else:
+            residuals = factors * ((y + 1) / 2 - self._probabilities(tile, factors))
         return np.where(np.isfinite(residuals), residuals, 0.0)
 
-    def probabilities(self, v: FloatArray, weights: FloatArray) -> FloatArray:
+    def _probabilities(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return probabilities of the second class for the rows that v was shortened from."""
-        with np.errstate(all="ignore"):
-            odds = row_products(v, self._coefficients) / weights
-        probabilities: FloatArray = expit(np.where(np.isnan(odds), 0.0, odds))
+        probabilities: FloatArray = expit(self._predictors(tile, factors)[:, 0])
         return probabilities
+
+    def _regressors(self, tile: Tile, factors: FloatArray) -> GridRows:
+        """Return v on the grid of the rows.
+
+        It has at most 2^20 sqrt(1 + 1/4) + 1 steps, so that its products with public columns remain within 2^53.
+        """
+        if not self._constant:
+            return tile.rows
+        ints = np.empty((tile.n_records, self.n_columns))
+        ints[:, 0] = np.rint(factors * (self._constant * tile.rows.steps))
+        ints[:, 1:] = tile.rows.ints
+        return GridRows(ints, tile.rows.steps)
+
+    def _squared_lengths(self, tile: Tile, others: GridRows) -> FloatArray:
+        """Return |v|^2, with w in the first column of what stands beside the rows."""
+        squares = tile.rows.squared_lengths()
+        return squares + (self._constant * others.values[:, 0]) ** 2 if self._constant else squares
+
+    def _bent(self, tile: Tile, others: GridRows, weights: FloatArray, reach: float) -> GridRows:
+        """Return v times weights on a grid of its own, if it is at most ``reach`` long; if it is longer, zero."""
+        steps = steps_per_unit(ROW_BITS, self.n_columns) / reach
+        ints, growth = np.empty((tile.n_records, self.n_columns)), weights * steps
+        if self._constant:
+            np.multiply(growth, self._constant * others.values[:, 0], out=ints[:, 0])
+        features = ints[:, 1:] if self._constant else ints
+        np.multiply(tile.rows.ints, (growth / tile.rows.steps)[:, np.newaxis], out=features)
+        np.rint(ints, out=ints)
+        lost = too_long(ints)
+        if lost is not None:
+            ints[lost] = 0.0
+        return GridRows(ints, steps)
+
+    def _scores(self, cross: FloatArray, others: FloatArray) -> FloatArray:
+        """Return sums of e v, (K, columns of v), from those of products of (w, e) with rows and with themselves."""
+        if not self._constant:
+            return cross
+        return np.column_stack([self._constant * others[1:, 0], cross[1:]])
 
 
 @known
@@ -193,26 +277,29 @@ class ResidualSpread(AtCoefficients[FloatArray]):
         self, facts: PublicFacts, intercept: bool, coefficients: FloatArray, directions: FloatArray, square: float
     ) -> None:
         super().__init__(facts, intercept, coefficients, directions=directions, square=square)
-        self._directions = checked_matrix("directions", directions, (self.n_coefficients, self.n_coefficients))
+        checked = checked_matrix("directions", directions, (self.n_coefficients, self.n_coefficients))
+        self._directions = PublicColumns(checked.T)
         self._square = checked_positive("square", square)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent; the bound of rows does not matter."""
         p = n_coefficients(n_features, intercept)
-        clip = SPREAD_CLIP * math.sqrt(p)
-        return Extent(p, math.sqrt(2) * clip, clip, rounding_in_blocks(n_features, clip))
+        clip = reach_on_grid(SPREAD_CLIP * math.sqrt(p), p)
+        return exact_sums(p, math.sqrt(2) * clip, clip)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        p = self.n_coefficients
-        result = np.zeros(p)
-        for v, y, weights in self.weighted(records):
-            with np.errstate(all="ignore"):
-                squares = np.minimum(self._residuals(v, y, weights) ** 2 / self._square, LARGEST_SQUARE)
-                spread = squares[:, np.newaxis] * row_products(v, self._directions.T) ** 2
-            rows_into_ball(spread, SPREAD_CLIP * math.sqrt(p))
-            result += spread.sum(axis=0)
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        v = self._regressors(tile, factors)
+        residuals = self._residuals(tile, factors)
+        squares = np.minimum(residuals**2 / self._square, LARGEST_SQUARE)
+        spread = v.products(self._directions)
+        spread *= spread
+        spread *= squares[:, np.newaxis]
+        return [_clipped(spread, SPREAD_CLIP)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
 
 
 @known
@@ -248,41 +335,48 @@ class ResidualGradient(AtCoefficients[FloatArray]):
     ) -> None:
         super().__init__(facts, intercept, coefficients, weighted, preconditioner=preconditioner)
         p = self.n_coefficients
-        self._preconditioner = checked_matrix("preconditioner", preconditioner, (p, p))
+        self._preconditioner = PublicColumns(checked_matrix("preconditioner", preconditioner, (p, p)).T)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent; the bound of rows does not matter."""
         p = n_coefficients(n_features, intercept)
-        clip = GRADIENT_CLIP * math.sqrt(p)
-        return Extent(p, 2 * clip, clip, rounding_in_blocks(n_features, clip))
+        clip = reach_on_grid(GRADIENT_CLIP * math.sqrt(p), p)
+        return exact_sums(p, 2 * clip, clip)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        result = np.zeros(self.n_coefficients)
-        for v, y, weights in self.weighted(records):
-            with np.errstate(all="ignore"):
-                gradients = self._residuals(v, y, weights)[:, np.newaxis] * row_products(v, self._preconditioner.T)
-            rows_into_ball(gradients, GRADIENT_CLIP * math.sqrt(self.n_coefficients))
-            result += gradients.sum(axis=0)
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        v = self._regressors(tile, factors)
+        gradients = v.products(self._preconditioner)
+        gradients *= self._residuals(tile, factors)[:, np.newaxis]
+        return [_clipped(gradients, GRADIENT_CLIP)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
+
+
+def _clipped(vectors: FloatArray, clip: float) -> Sum:
+    """Return the sum of vectors clipped to this length per root of the number of their entries."""
+    width = vectors.shape[1]
+    return Sum(into_balls(vectors, (width,), (clip * math.sqrt(width),))[0])
 
 
 @known
-class ScaledWeightedRegressionMoment(Scaled[FloatArray]):
+class ScaledWeightedRegressionMoment(ScaledSum[FloatArray]):
     """Mean of u u' of standardised records."""
 
     inner = WeightedRegressionMoment
 
 
 @known
-class ScaledResidualSpread(Scaled[FloatArray]):
+class ScaledResidualSpread(ScaledSum[FloatArray]):
     """Spread of residuals of standardised records."""
 
     inner = ResidualSpread
 
 
 @known
-class ScaledResidualGradient(Scaled[FloatArray]):
+class ScaledResidualGradient(ScaledSum[FloatArray]):
     """Clipped gradients of standardised records."""
 
     inner = ResidualGradient

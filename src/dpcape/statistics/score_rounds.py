@@ -6,22 +6,28 @@ Records, weights and bounds are those of :mod:`dpcape.statistics.regression_roun
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import Cells, Cross, Form, Outer
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import Targets, WeightedBlocks
 from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
 from dpcape.statistics.count_residuals import LARGEST_RESIDUAL, centred_residuals
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_positive
-from dpcape.statistics.regression_rounds import AtCoefficients, n_coefficients, regressor_bound
-from dpcape.statistics.row_products import row_products
-from dpcape.statistics.scaling import Scaled
+from dpcape.statistics.regression_rounds import (
+    AtCoefficients,
+    n_coefficients,
+    regressor_bound,
+    regressor_reach,
+)
+from dpcape.statistics.scaling import ScaledSum
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""
@@ -50,18 +56,20 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
 
     With p the probability of the label at the coefficients and e = y - p, y = 0 or 1, a record contributes (R/4 w e v,
     |e| (1 - |e|) v v'), because p (1 - p) = |e| (1 - |e|). Its diameter is R^2/2, attained by opposite v with |e| = 1.
-    Take R = 1 and let a = |e| |v| <= 1. The curvature's length k = |e| (1 - |e|) |v|^2 is at most K = a (1 - a), since
-    |v| - a <= 1 - a. With c the cosine of two scores the squared distance is at most
 
-        (a^2 + a'^2 - 2 a a' c) / 16 + k^2 + k'^2 - 2 k k' c^2,
+    *Diameter.* Take R = 1. Two curvatures are positive semidefinite, so their inner product is not negative, and |s -
+    s'|^2 <= 2 |s|^2 + 2 |s'|^2 for the scores: the squared distance is at most the sum over both records of h = 2 |s|^2
+    + k^2, k the length of the curvature. Let a = |e| |v| <= 1. Then |s| <= a/4, and k is at most K = a (1 - a), since
+    |v| - a <= 1 - a. With d = 1 - a, 1/8 - h is at least d ((1 + a)/8 - a^2 d), and the bracket is at least 0.089 a: so
+    h <= 1/8. A contribution is no longer than the root of max(a^2/16 + K^2), 0.28353.
 
-    convex in k and in k', so largest where each is 0 or K. It is concave in c. If k = K, k' = K' and the maximum over c
-    lies inside, at c = -1 / (32 (1 - a) (1 - a')), it is (a^2 + a'^2)/16 + K^2 + K'^2 + a a' / (512 (1 - a) (1 - a'))
-    <= 2 max(a^2/16 + K^2) + 1/16 < 0.224. Otherwise c = -1, and the value is at most (a + a')^2/16 + max(K, K')^2 <=
-    (1 + a)^2/16 + a^2 (1 - a)^2, which with d = 1 - a is 1/4 - d (1/4 - d/16 - d (1 - d)^2) <= 1/4, because d/16 +
-    d (1 - d)^2 <= 1/16 + 4/27. A weight w shortens only the score. The squared distance is convex in the lengths of the
-    scores, so largest at full length or without one of them, where it is at most 1/16 + max(a^2/16 + K^2) < 0.143. A
-    contribution is no longer than the root of max(a^2/16 + K^2), 0.28353.
+    *On the grid.* v is on it, so that R is its length there. e is within 2^-20 on the grid, and R in front of the score
+    is that before, smaller by the factor 1 + 2^-20: |s| <= (a + 2^-20)/4 / (1 + 2^-20) <= (a + 2^-20 d)/4, which adds
+    at most d 2^-20 (a + 2^-20)/4 to h. The curvature is q q' with q, on a grid of its own, within g of the root of |e|
+    (1 - |e|) times v: still positive semidefinite, and k^2 <= (sqrt(K) + g)^4 <= K^2 + K (2 g + 8 g^2) + 3 g^4, since K
+    <= 1/4 and 4 g^3 sqrt(K) <= 2 g^2 K + 2 g^4. K <= a d, so what is added is less than 0.089 a d + 3 g^4 up to g =
+    1/32 (10^10 columns): h <= 1/8 + 3 g^4. In the same way the squared length of a contribution grows by at most
+    2^-20/8 + (2 g + 8 g^2)/4 + 3 g^4.
     """
 
     name = "logistic_scores"
@@ -71,28 +79,33 @@ class LogisticScores(AtCoefficients[ScoresAndCurvature]):
         if facts.classes is None:
             remedy = "Build them with labelled(X, y, bound=..., classes=[first, second])."
             raise InvalidParameter("Records for logistic scores", "have two classes", "a numeric response", remedy)
-        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
+        self._weight = regressor_bound(facts.bounds[0], bool(intercept)) / 4
+        self._reach = regressor_reach(facts.n_features, facts.bounds[0], bool(intercept))
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
-        radius = SCORE_RADIUS * square
-        return Extent(p + packed_size(p), square / 2, radius, rounding_in_blocks(n_features, radius))
+        p, square = n_coefficients(n_features, intercept), regressor_reach(n_features, bound, intercept) ** 2
+        g = row_error(p, 0.5)
+        diameter = math.sqrt(0.25 + 6 * g**4)
+        radius = math.sqrt(SCORE_RADIUS**2 + 2.0**-23 + (2 * g + 8 * g**2) / 4 + 3 * g**4)
+        return exact_sums(p + packed_size(p), diameter * square, radius * square)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        p = self.n_coefficients
-        score, curvature = np.zeros(p), np.zeros((p, p))
-        for v, y, weights in self.weighted(records):
-            chance = self.probabilities(v, weights)
-            score += (weights * ((y + 1) / 2 - chance)) @ v
-            curvature += (v * (chance * (1 - chance))[:, np.newaxis]).T @ v
-        return np.concatenate([self._reach / 4 * score, pack(curvature)])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        chance = self._probabilities(tile, factors)
+        others = self._beside(factors, factors * ((self._responses(tile) + 1) / 2 - chance))
+        bent = self._bent(tile, others, np.sqrt(chance * (1 - chance)), self._reach / 2)
+        return [Cross(others, tile.rows), Outer(others), Outer(bent)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        cross, others, curvature = sums
+        return np.concatenate([self._weight * self._scores(cross, others)[0], pack(curvature.T)])
 
     def unpack(self, packed: FloatArray) -> ScoresAndCurvature:
         """Return the means of scores and curvature, in their own units."""
         p = self.n_coefficients
-        return ScoresAndCurvature(packed[:p] * (4 / self._reach), unpack(packed[p:], p))
+        return ScoresAndCurvature(packed[:p] / self._weight, unpack(packed[p:], p))
 
 
 @known
@@ -108,9 +121,17 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     *Diameter.* Let R = 1. Whatever coefficients, level and count are, a, the length of the first part, is at most
     sqrt(2), k = W |v|^2 that of the second at most 1, and the third is between 0 and 1. With g the cosine of two v the
     squared distance is at most a^2 + a'^2 - 2 a a' g + k^2 + k'^2 - 2 k k' g^2 + 1 for scores of one sign (else -g for
-    g), convex in each of a, a', k, k', so largest where each is at an end. For k = k' = 1 and a = a' = sqrt(2) it is
-    7 - 4 g - 2 g^2 <= 9, since it falls with g and g >= -1; for k = 0 or k' = 0 at most 8 + 1 + 1; with a = 0 or a' = 0
-    at most 2 + 2 + 1. So the diameter is sqrt(10) R^2, and no contribution is longer than 2 R^2.
+    g), convex in a and in a', so largest where each is at an end. For a = a' = sqrt(2) it falls with g, so that it is
+    at most 9 + (k - k')^2 <= 10 - 2 m + m^2 <= 10 - m with m = min(k, k'); otherwise it is at most 2 + 2 + 1. So the
+    diameter is sqrt(10) R^2, and no contribution is longer than 2 R^2.
+
+    *On the grid.* v is on it, so that R is its length there. e/K is at most 1 + 2^-20 on the grid, and R in front of
+    the score is that before, smaller by this factor: a <= sqrt(2). The third part is a share from 0 to 1. The curvature
+    is q q' with q within d of sqrt(W) v on a grid of its own. With x^2 = m, q.q' is within r = d (2 + d) of sqrt(k k')
+    g, so that (q.q')^2 >= k k' g^2 - 2 r x, and the squared length of a curvature is at most (sqrt(k) + d)^4. That adds
+    at most (1 + d)^4 - 1 for the longer, 4 d x^3 + 6 d^2 x^2 + 4 d^3 x + d^4 for the shorter and 4 r x for the product:
+    the latter two together with -x^2 less than 17 d^2 + d^4 up to d = 1/100 (10^8 columns). The squared diameter is at
+    most 10 + 4 d + 25 d^2, and the squared length at most 2 + (1 + d)^4 + 1.
 
     Parameters
     ----------
@@ -134,36 +155,37 @@ class CountScores(AtCoefficients[CountScoreMeans]):
             raise InvalidParameter("Records for scores of counts", must, facts.response, remedy)
         self._most = float(facts.response[1])
         self._level = checked_positive("level", level)
-        self._reach = regressor_bound(facts.bounds[0], bool(intercept))
+        self._weight = math.sqrt(2) * regressor_bound(facts.bounds[0], bool(intercept))
+        self._reach = regressor_reach(facts.n_features, facts.bounds[0], bool(intercept))
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool) -> Extent:
         """Return the extent for rows of ``n_features`` columns and of length at most ``bound``."""
-        p, square = n_coefficients(n_features, intercept), regressor_bound(bound, intercept) ** 2
-        radius = 2.0 * square
-        rounding = rounding_in_blocks(n_features, radius)
-        return Extent(p + packed_size(p) + 1, math.sqrt(10) * square, radius, rounding)
+        p, square = n_coefficients(n_features, intercept), regressor_reach(n_features, bound, intercept) ** 2
+        d = row_error(p, 1.0)
+        diameter, radius = math.sqrt(10 + 4 * d + 25 * d**2), math.sqrt(3 + (1 + d) ** 4)
+        return exact_sums(p + packed_size(p) + 1, diameter * square, radius * square)
 
-    def total(self, records: WeightedBlocks[Targets]) -> FloatArray:
-        p = self.n_coefficients
-        score, curvature, square = np.zeros(p), np.zeros((p, p)), 0.0
-        for v, y, weights in self.weighted(records):
-            residuals, bends, squares = self._bounded(v, y, weights)
-            score += (weights * residuals) @ v
-            curvature += (v * bends[:, np.newaxis]).T @ v
-            square += float(squares @ np.vecdot(v, v))
-        scaled = [score * (math.sqrt(2) * self._reach / LARGEST_RESIDUAL), pack(curvature)]
-        return np.concatenate([*scaled, [square / LARGEST_RESIDUAL**2]])
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        factors = self._factors(tile)
+        residuals, bends, squares = self._bounded(tile, factors)
+        others = self._beside(factors, factors * residuals / LARGEST_RESIDUAL)
+        bent = self._bent(tile, others, np.sqrt(bends), self._reach)
+        lengths = self._squared_lengths(tile, others) / self._reach**2
+        return [Cross(others, tile.rows), Outer(others), Outer(bent), shares(squares / LARGEST_RESIDUAL**2 * lengths)]
 
-    def _bounded(self, v: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        cross, others, curvature, square = sums
+        score = self._weight * self._scores(cross, others)[0]
+        return np.concatenate([score, pack(curvature.T), self._reach**2 * square])
+
+    def _bounded(self, tile: Tile, factors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return e, W and c^2 min(m/t, 1), bounded for any coefficients and level; zero if they cannot be computed."""
-        with np.errstate(all="ignore"):
-            predictors = row_products(v, self._coefficients) / weights
-            rates = np.exp(np.clip(np.where(np.isnan(predictors), 0.0, predictors), -_FARTHEST_RATE, _FARTHEST_RATE))
-            plain, bends = centred_residuals((y + 1) / 2 * self._most, rates)
-            ratio = rates / self._level
-            residuals = plain * np.sqrt(np.minimum(ratio, 1 / ratio))
-            bends, squares = bends * np.minimum(ratio, 1.0), plain**2 * np.minimum(ratio, 1.0)
+        rates = np.exp(np.clip(self._predictors(tile, factors)[:, 0], -_FARTHEST_RATE, _FARTHEST_RATE))
+        plain, bends = centred_residuals((self._responses(tile) + 1) / 2 * self._most, rates)
+        ratio = rates / self._level
+        residuals = plain * np.sqrt(np.minimum(ratio, 1 / ratio))
+        bends, squares = bends * np.minimum(ratio, 1.0), plain**2 * np.minimum(ratio, 1.0)
         return (
             _within(residuals, -LARGEST_RESIDUAL, LARGEST_RESIDUAL),
             _within(bends, 0.0, 1.0),
@@ -173,8 +195,13 @@ class CountScores(AtCoefficients[CountScoreMeans]):
     def unpack(self, packed: FloatArray) -> CountScoreMeans:
         """Return the means in their own units."""
         p = self.n_coefficients
-        score = packed[:p] * (LARGEST_RESIDUAL / (math.sqrt(2) * self._reach))
+        score = packed[:p] * (LARGEST_RESIDUAL / self._weight)
         return CountScoreMeans(score, unpack(packed[p:-1], p), float(packed[-1]) * LARGEST_RESIDUAL**2)
+
+
+def shares(parts: FloatArray) -> Cells:
+    """Return the sum of parts from 0 to 1."""
+    return Cells(np.zeros(len(parts), dtype=np.intp), 1, parts)
 
 
 def _within(values: FloatArray, low: float, high: float) -> FloatArray:
@@ -183,14 +210,14 @@ def _within(values: FloatArray, low: float, high: float) -> FloatArray:
 
 
 @known
-class ScaledLogisticScores(Scaled[ScoresAndCurvature]):
+class ScaledLogisticScores(ScaledSum[ScoresAndCurvature]):
     """Scores and curvature of standardised records."""
 
     inner = LogisticScores
 
 
 @known
-class ScaledCountScores(Scaled[CountScoreMeans]):
+class ScaledCountScores(ScaledSum[CountScoreMeans]):
     """Scores and curvature of counts, of standardised records."""
 
     inner = CountScores
