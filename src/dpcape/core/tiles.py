@@ -17,7 +17,7 @@ _ENTRIES = 1 << 17
 _PART_ENTRIES = 1 << 17
 # Rows are a multiple of this.
 _ALIGNED = 8
-# Wide rows: so many together that a public matrix is not read anew for every few, in at most 32 MiB.
+# Wide rows: so many together that a public matrix is not read again for every few, in at most 32 MiB.
 _TOGETHER, _WIDE_ENTRIES = 32, 1 << 22
 
 
