@@ -96,6 +96,23 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
             "laws/test_statistics.py",
         ),
         ("statistic_names.py", "The table is what modules define, in both directions.", "laws/test_tables.py"),
+        (
+            "grid.py",
+            "A row on the grid is in its ball, and what is computed of it depends on that row alone.",
+            "laws/test_kernel.py",
+        ),
+        ("fine_grid.py", "Products in several steps are exact in each.", "laws/test_kernel_bases.py"),
+        (
+            "contributions.py",
+            "Sums of what records contribute are those of whole numbers.",
+            "laws/test_kernel.py",
+        ),
+        ("tiles.py", "The shape of a tile follows from public numbers.", "laws/test_kernel.py"),
+        (
+            "kernel.py",
+            "Totals of neighbouring data sets differ by what the replaced record contributes.",
+            "laws/test_neighbours.py",
+        ),
         ("record_blocks.py", "Statistics see records through these methods alone.", "laws/test_statistics.py"),
         (
             "enclosed.py",

@@ -55,6 +55,11 @@ class Spy:
         self.read.append((len(self.ledger.charges), dict(self.ledger._next)))
         return self._records.feature_blocks(size)
 
+    def tiles(self) -> Iterator[Any]:
+        assert self.ledger is not None
+        self.read.append((len(self.ledger.charges), dict(self.ledger._next)))
+        return self._records.tiles()
+
 
 class Bench:
     """One site with spied records, its peers in the background, and hand-made messages."""

@@ -44,7 +44,7 @@ def footprint_of(analysis: Analysis, public: Public) -> Footprint:
 
 def site_footprint(analysis: Analysis, public: Public) -> float:
     """Return what a site needs for an analysis, without loading what only the coordinator computes."""
-    return _of_releases(analysis, public, analysis.sizes(public)).site
+    return _of_releases(analysis, public, analysis.sizes(public)).at_site
 
 
 def _of_releases(analysis: Analysis, public: Public, sizes: Sequence[float]) -> Footprint:

@@ -97,7 +97,7 @@ def plan(html: Path | None, as_json: bool, **options: Any) -> None:
         _write_page(html, options, quiet=as_json)
     if result is not None:
         needed = result["memory"]
-        in_bytes = {"site": math.ceil(needed.site), "coordinator": math.ceil(needed.at_coordinator)}
+        in_bytes = {"site": math.ceil(needed.at_site), "coordinator": math.ceil(needed.at_coordinator)}
         show({**result, "memory": in_bytes} if as_json else _readable({**result, "memory": str(needed)}), as_json)
 
 

@@ -31,6 +31,8 @@ _OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_ina
 MOST_NUMBERS = min(MAX_ENTRIES, (MAX_BYTES - _ENVELOPE_BYTES) // 8)
 """Numbers of a release, at most: what a message can carry."""
 REMEDY = "Use fewer columns, or a public basis with fewer columns."
+UNCHARGED = "Nothing was charged."
+STANDS = "Nothing further was charged; what was charged before stands."
 
 
 def check_size(name: str, size: int) -> None:
@@ -45,13 +47,14 @@ def site_bytes(size: float, n_features: float, n_records: float) -> float:
     return 8 * (SITE_VECTORS * size + SITE_WINDOWS * min(block_rows(n_features), n_records) * n_features)
 
 
-def check_site(name: str, size: int, n_features: int, n_records: int) -> None:
+def check_site(name: str, size: int, n_features: int, n_records: int, *, is_charged: bool) -> None:
     """Refuse a release that does not fit into the free memory of the site that answers."""
     check_size(name, size)
-    check_memory(f"The release {name!r}", site_bytes(size, n_features, n_records), "the site")
+    needed = site_bytes(size, n_features, n_records)
+    check_memory(f"The release {name!r}", needed, "the site", STANDS if is_charged else UNCHARGED)
 
 
-def check_memory(what: str, needed: float, machine: str, remedy: str = "Nothing was charged for it.") -> None:
+def check_memory(what: str, needed: float, machine: str, remedy: str) -> None:
     """Refuse what does not fit into the memory that this process may still take; ``machine`` is where it runs."""
     if needed <= NEGLIGIBLE_BYTES:
         return

@@ -334,7 +334,8 @@ class _Guarded:
         elif not is_own(type(statistic)):
             self._site.search(statistic, request)
         facts = self._site.facts
-        check_site(statistic.name, statistic.released_size, facts.n_features, facts.n_records)
+        is_charged = self._site.ledger.is_charged(self.terms.allowance)
+        check_site(statistic.name, statistic.released_size, facts.n_features, facts.n_records, is_charged=is_charged)
         plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
             why = "the requested noise differs from this site's calculation"

@@ -142,6 +142,7 @@ class FederatedEstimator(Reported, Parameters):
                 needed = footprint_of(self.analysis, self.public(federation))
                 federation.require_memory(type(self).__name__, needed)
             private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
+            private.memory_checked = self.analysis is not None
             # A refusal up to here leaves an earlier fit intact; its guarantee must not outlive a fit that fails
             # half-way.
             self.__dict__.pop("guarantee_", None)

@@ -78,6 +78,8 @@ class Allowance:
     valid: float = 1.0
     """Share of valid records by which the last mean was divided; its noise grew by the same."""
     counted: ValidShare
+    memory_checked: bool = False
+    """Whether there was memory for all releases when the first was made: then later ones are not refused for it."""
 
     def __init__(
         self,
@@ -125,7 +127,8 @@ class Allowance:
         needed = footprint_of_release(
             requested.released_size, terms.facts.n_features, terms.total_records, len(terms.sites)
         )
-        self._federation.require_memory(f"The release {requested.name!r}", needed)
+        if not (self._plans and self.memory_checked):
+            self._federation.require_memory(f"The release {requested.name!r}", needed, is_charged=bool(self._plans))
         return self._noise_plans.plan(number, requested)
 
     def _requested(self, statistic: AnyStatistic) -> AnyStatistic:

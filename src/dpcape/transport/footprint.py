@@ -40,6 +40,11 @@ class Footprint:
     postprocessing: float
 
     @property
+    def at_site(self) -> float:
+        """What a site needs: while it answers, it may hold what an earlier answer left."""
+        return self.site + self.held
+
+    @property
     def at_coordinator(self) -> float:
         """What the coordinator needs: results are computed when a release has been gathered."""
         return max(self.coordinator, self.postprocessing)
@@ -49,7 +54,7 @@ class Footprint:
         return n_sites * self.held + max(self.coordinator + self.site, self.postprocessing)
 
     def __str__(self) -> str:
-        site, coordinator = _shown(self.site), _shown(self.at_coordinator)
+        site, coordinator = _shown(self.at_site), _shown(self.at_coordinator)
         if site == coordinator:
             return f"{site} at a site and at the coordinator"
         return f"{site} at a site, {coordinator} at the coordinator"
