@@ -171,7 +171,7 @@ def test_a_subject_contributes_the_same_integers_beside_any_others(name: str, pu
     draw = np.random.default_rng(9)
     people = [draw.normal(size=(length, 6)) for length in (40, 7, 201, 40, 2, 90)]
     people += [np.zeros((5, 6)), np.full((9, 6), 1e200), np.outer(np.arange(8.0), np.ones(6))]
-    statistic = build(name, _people(people).facts(), public)
+    statistic: Any = build(name, _people(people).facts(), public)
     alone = [flat(exact_sums_of(statistic, _people([series]))) for series in people]
     assert any(one.any() for one in alone)
     for order in (range(9), range(8, -1, -1), (3, 0), (5, 2, 1, 4)):
@@ -199,7 +199,7 @@ def test_subjects_hold_their_diameter_for_any_public_matrix(name: str, public: d
     draw = np.random.default_rng(10)
     matrix = "basis" if "basis" in public else "projection"
     people = [draw.normal(size=(length, 6)) for length in (3, 30, 30, 31, 100)] + [np.zeros((9, 6))]
-    statistic = build(name, _people(people).facts(), {**public, matrix: size * np.asarray(public[matrix])})
+    statistic: Any = build(name, _people(people).facts(), {**public, matrix: size * np.asarray(public[matrix])})
     totals = np.array([statistic.total(_people([series])) for series in people])
     assert np.isfinite(totals).all()
     assert np.linalg.norm(totals[:, np.newaxis] - totals, axis=2).max() <= statistic.sensitivity(1)
