@@ -129,8 +129,12 @@ class GroupedCounts(Summed[tuple[FloatArray, ...]]):
         for span, values in zip(self._numbers, sums[len(self._levels) :], strict=True):
             by_group = values.reshape(len(span), self.n_groups + 1, self._n_bins + 2)
             counts |= zip(span, by_group[:, :-1], strict=True)
-        columns = zip(self._weights, self._columns, self.counted, strict=True)
-        return np.concatenate([(w * (counts[at] @ encoding(column, self._n_bins))).ravel() for w, at, column in columns])
+        return np.concatenate(
+            [
+                (weight * (counts[at] @ encoding(self.facts.columns[at], self._n_bins))).ravel()
+                for weight, at in zip(self._weights, self._columns, strict=True)
+            ]
+        )
 
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, ...]:
         """Return, for every column, the shares of all records by group and cell, (groups, cells)."""

@@ -103,6 +103,4 @@ class SiteMoments(Summed[SiteMeans]):
         n_sites, n_columns, longer = self._read.n_sites, self._read.n_columns, self._longer
         counts, sums, squares = np.split(packed, [n_sites, n_sites * (1 + n_columns)])
         shape = (n_sites, n_columns)
-        return SiteMeans(
-            counts / WEIGHT, sums.reshape(shape) * longer, squares.reshape(shape) * (longer**2 / WEIGHT)
-        )
+        return SiteMeans(counts / WEIGHT, sums.reshape(shape) * longer, squares.reshape(shape) * (longer**2 / WEIGHT))
