@@ -1,8 +1,7 @@
 """Sums of x (x) x (x) x of rows on the grid, each entry once.
 
-Pairs x_i x_j, those of different indices times sqrt(2), are a vector of length |x|^2 and are put on a grid of their own.
-Entries with i <= j <= k are sums of a pair (i, j) times x_k, where neighbouring middle indices j share a product
-(:mod:`dpcape.statistics.packing`).
+Entries with i <= j <= k are sums of a pair x_i x_j, on a grid of its own, times x_k, where neighbouring middle indices
+j share a product (:class:`~dpcape.core.contributions.Cubes`).
 """
 
 from __future__ import annotations
