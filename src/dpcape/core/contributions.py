@@ -9,6 +9,7 @@ order, with any library, on any processor. These sums are carried into 64-bit in
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,7 +19,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
-from dpcape.core.grid import GridRows
+from dpcape.core.grid import ROW_BITS, GridRows, steps_per_unit
 
 ROUND = 1 << 13
 """Records per exact sum in float64."""
@@ -147,7 +148,64 @@ class Cross:
         self.right.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += self.left.ints.T @ self.right.ints
+        # Sums are stored column by column.
+        transposed = sums.T
+        transposed += self.right.ints.T @ self.left.ints
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Cubes:
+    """Sum of x_i x_j x_k for some middle indices j, i up to j, k from the first of them.
+
+    Pairs x_i x_j, those of different indices times sqrt(2), are a vector of length |x|^2, which is put on a grid of its
+    own: a row has at most 2^20 steps, so its pairs have at most 2^40 of the squared steps, and after multiplication at
+    most what :func:`~dpcape.core.grid.steps_per_unit` leaves for them. They are computed when they are added, because
+    there are many.
+
+    Attributes
+    ----------
+    of : GridRows
+        Rows.
+    by_column : (N, D) array
+        Their integers, stored one column after another.
+    middles : range
+        Middle indices.
+    """
+
+    of: GridRows
+    by_column: FloatArray
+    middles: range
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(j + 1 for j in self.middles), self.of.width - self.middles[0])
+
+    @property
+    def _factor(self) -> float:
+        """Steps of pairs over squared steps of rows."""
+        width = self.of.width
+        return steps_per_unit(ROW_BITS, width * (width + 1) // 2) * 2.0 ** (-2 * ROW_BITS)
+
+    @property
+    def scale(self) -> float:
+        return 1 / (self.of.steps**3 * self._factor)
+
+    def drop(self, gone: BoolArray) -> None:
+        self.of.drop(gone)
+        self.by_column[gone] = 0.0
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        columns, start = self.by_column.T, 0
+        pairs = np.empty((len(sums), columns.shape[1]))
+        for j in self.middles:
+            np.multiply(columns[:j], columns[j] * (math.sqrt(2) * self._factor), out=pairs[start : start + j])
+            np.multiply(columns[j], columns[j] * self._factor, out=pairs[start + j])
+            start += j + 1
+        np.rint(pairs, out=pairs)
+        # Sums are stored column by column.
+        transposed = sums.T
+        transposed += columns[self.middles[0] :] @ pairs.T
         return sums
 
 

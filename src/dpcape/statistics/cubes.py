@@ -1,8 +1,7 @@
 """Sums of x (x) x (x) x of rows on the grid, each entry once.
 
-Pairs x_i x_j, those of different indices times sqrt(2), are a vector of length |x|^2, put on a grid of its own.
-Entries with i <= j <= k are sums of a pair (i, j) times x_k, where neighbouring middle indices j share a product
-(:mod:`dpcape.statistics.packing`).
+Entries with i <= j <= k are sums of a pair x_i x_j, on a grid of its own, times x_k, where neighbouring middle indices
+j share a product (:class:`~dpcape.core.contributions.Cubes`).
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.contributions import Cross
+from dpcape.core.contributions import Cubes
 from dpcape.core.extent import row_error
-from dpcape.core.grid import ROW_BITS, GridRows, steps_per_unit
+from dpcape.core.grid import GridRows
 from dpcape.statistics.packing import middle_groups, packed_size
 
 
@@ -28,27 +27,10 @@ def cube_error(width: float, reach: float) -> float:
     return math.sqrt(3) * reach * row_error(packed_size(width), reach**2)
 
 
-def cubes(rows: GridRows) -> list[Cross]:
-    """Return products of pairs and entries of rows, one form for each group of middle indices.
-
-    A row has at most 2^20 steps, so its pairs have at most 2^40 of the squared steps, and after multiplication at most
-    what :func:`~dpcape.core.grid.steps_per_unit` leaves for them.
-    """
-    factor = steps_per_unit(ROW_BITS, packed_size(rows.width)) * 2.0 ** (-2 * ROW_BITS)
-    # In columns, which are stored one after another.
-    columns = np.ascontiguousarray(rows.ints.T)
-    single, double = columns * factor, columns * (math.sqrt(2) * factor)
-    forms = []
-    for middles in middle_groups(rows.width):
-        pairs, start = np.empty((sum(j + 1 for j in middles), len(rows))), 0
-        for j in middles:
-            np.multiply(columns[:j], double[j], out=pairs[start : start + j])
-            np.multiply(columns[j], single[j], out=pairs[start + j])
-            start += j + 1
-        np.rint(pairs, out=pairs)
-        right = GridRows(rows.ints[:, middles[0] :], rows.steps)
-        forms.append(Cross(GridRows(pairs.T, rows.steps**2 * factor), right))
-    return forms
+def cubes(rows: GridRows) -> list[Cubes]:
+    """Return the cubes of rows, one form for each group of middle indices."""
+    by_column = np.asfortranarray(rows.ints)
+    return [Cubes(rows, by_column, middles) for middles in middle_groups(rows.width)]
 
 
 def cube_entries(sums: Sequence[FloatArray], width: int) -> FloatArray:
@@ -65,5 +47,5 @@ def cube_entries(sums: Sequence[FloatArray], width: int) -> FloatArray:
 
 
 def pairs_at_a_time(width: int) -> int:
-    """Return how many pairs of a record are computed together."""
-    return max(sum(j + 1 for j in middles) for middles in middle_groups(width))
+    """Return a quarter of the pairs of a record that are computed together: tiles are not made too small."""
+    return max(sum(j + 1 for j in middles) for middles in middle_groups(width)) // 4

@@ -43,7 +43,7 @@ def powers(rows: FloatArray, degree: int) -> FloatArray:
     if degree == 0:
         return np.ones((len(rows), 1))
     first, *further = _positions(rows.shape[1], degree).T
-    result = rows.take(first, axis=1)
+    result: FloatArray = rows.take(first, axis=1)
     for factor in further:
         result *= rows.take(factor, axis=1)
     return result

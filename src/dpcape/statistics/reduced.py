@@ -66,7 +66,8 @@ def public_products(vector: FloatArray, matrix: FloatArray) -> FloatArray:
     entries, columns = np.ldexp(vector, -exponent).tolist(), np.ldexp(matrix, -exponents).T.tolist()
     sums = np.array([math.fsum(map(operator.mul, entries, column)) for column in columns])
     with np.errstate(all="ignore"):
-        return np.ldexp(sums, exponent + exponents)
+        products: FloatArray = np.ldexp(sums, exponent + exponents)
+    return products
 
 
 def reduced_rows(
@@ -108,9 +109,10 @@ def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> Float
 def reduced_reach(facts: PublicFacts, projection: FloatArray) -> float:
     """Return how long rows times a public matrix may be; at most :data:`MOST_REDUCED`."""
     with np.errstate(all="ignore"):
-        fraction, exponent = math.frexp(float(np.linalg.norm(projection)) * math.hypot(*facts.bounds))
-    if not exponent <= 64 or math.isnan(fraction):
+        longest = float(np.linalg.norm(projection)) * math.hypot(*facts.bounds)
+    if not longest < MOST_REDUCED:
         return MOST_REDUCED
+    fraction, exponent = math.frexp(longest)
     # From above, and so coarse that all libraries agree on it.
     return min(MOST_REDUCED, math.ldexp(math.floor(fraction * 16) + 1, max(exponent, -64) - 4))
 

@@ -48,8 +48,8 @@ _SLACK = 1e-9
 class _ThirdMoments(Summed[FloatArray]):
     """Base class of corrected third moments: packed symmetric tensors, two sums subtracted at the end.
 
-    The proof holds for rows on the grid, and lengths are those there; pairs of entries are rounded once more, and by
-    how much that moves a contribution is counted (:func:`~dpcape.statistics.cubes.cube_error`).
+    The proof holds for rows on the grid, and lengths are those there. Pairs of entries are rounded once more; how far
+    that moves a contribution is counted (:func:`~dpcape.statistics.cubes.cube_error`).
     """
 
     kinds = _KINDS
