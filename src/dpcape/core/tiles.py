@@ -20,6 +20,11 @@ _ALIGNED = 8
 # Wide rows: so many together that a public matrix is not read again for every few, in at most 32 MiB.
 _TOGETHER, _WIDE_ENTRIES = 32, 1 << 22
 
+# The C library of Linux gives memory back to the system, page by page, as soon as more is free than twice the largest
+# array that was freed so far; the arrays of every tile would be given back and asked for again, for a third of all
+# time. After one array of nearly 32 MiB, the largest that counts, it keeps 64 MiB. No page of it is touched.
+np.empty(2**25 - 2**16, dtype=np.uint8)
+
 
 def tile_rows(n_features: int, n_records: int) -> int:
     """Return the records of a tile: it follows from public numbers."""
