@@ -147,8 +147,8 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     A query that joins, filters or counts makes one row from several, or leaves rows out. One record of the result is
     what is protected, so each person must have at most one row in it; ``GROUP BY`` the person, or select one visit by
     a public rule. DuckDB finds the type of a CSV column from all its lines: cast a column whose spelling matters, such
-    as codes that begin with zeros, and write ``TRY_CAST(age AS DOUBLE)`` where the query computes with a column in which
-    a text may be. A query that fails because of one cell makes the site refuse, which tells others of it.
+    as codes that begin with zeros, and write ``TRY_CAST(age AS DOUBLE)`` where the query computes with a column in
+    which a text may be. A query that fails because of one cell makes the site refuse, which tells others of it.
 
     Examples
     --------
