@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dpcape import documents, labelled, rows, sql, subjects, table, views
-from dpcape.core.errors import ProtocolError, UtilityWarning
+from dpcape.core.errors import InvalidParameter, ProtocolError, UtilityWarning
 from dpcape.records import source_stream, sources
 from dpcape.records.kinds import Records
 from dpcape.records.read_ahead import AHEAD, read_ahead
@@ -24,6 +24,9 @@ from dpcape.records.recipes import OfRows
 from dpcape.records.source_stream import SourceStream
 from dpcape.records.streamed import Streamed
 from dpcape.records.typed_table import TypedTable
+from dpcape.study.study import Study
+
+from .texts import HEAD
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -271,6 +274,22 @@ def test_a_slow_reader_of_a_table_gets_the_blocks_of_memory(tmp_path: Path, monk
     same_bits(slowly(found.coded_blocks(16)), memory.coded_blocks(16))
 
 
+def test_arrow_does_not_run_ahead_of_a_slow_statistic(tmp_path: Path) -> None:
+    """Its own threads would decode up to 1 GiB that nobody has asked for."""
+    values = np.random.default_rng(0).normal(size=(8, 2**16))
+    part = pa.table({f"x{at}": column for at, column in enumerate(values)})
+    with pq.ParquetWriter(tmp_path / "x.parquet", part.schema, use_dictionary=False) as writer:
+        for _ in range(64):
+            writer.write_table(part)
+    records = rows(pads.dataset(str(tmp_path / "x.parquet"), format="parquet"), bound=1.0)
+    assert records.n_records * 8 * 8 == 2**28
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in records.blocks(2**15):
+        time.sleep(0.01)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 2**26
+
+
 @pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.parquet", "x.arrow", "x.sqlite"])
 def test_a_file_that_changed_between_passes_is_refused(
@@ -342,6 +361,23 @@ def test_one_person_s_file_of_another_shape_makes_that_person_invalid(form: str,
     expected = [series.copy() for number, series in enumerate(usual.each_subject()) if number != 2]
     for left, right in zip(found.each_subject(), expected, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def test_a_study_counts_a_person_s_file_of_another_width_as_an_invalid_person(tmp_path: Path) -> None:
+    text = HEAD.format(
+        analysis="joint_ica",
+        parameters="n_components = 2\nn_timepoints = 6\ninsist = true",
+        data='kind = "subjects"\nbound = 2.0\nunit = "subject"\nrows_per_subject = 6\nfeatures = 3',
+    )
+    study = Study.parse(text, path=tmp_path / "study.toml")
+    usual = study.records_for("lyon", folder_of(tmp_path, "npy", "nothing"))
+    with pytest.warns(UtilityWarning, match="1 of 5 records cannot be read"):
+        found = study.records_for("lyon", folder_of(tmp_path, "npy", "width"))
+    assert found.facts() == usual.facts()
+    (tmp_path / "npy wide").mkdir()
+    (tmp_path / "npy wide" / "notes.txt").write_text("not a person")
+    with pytest.raises(InvalidParameter, match=r"A data file must be \.csv"):
+        study.records_for("lyon", tmp_path / "npy wide")
 
 
 @pytest.mark.parametrize("odd", ["width", "wide"])

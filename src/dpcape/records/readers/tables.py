@@ -46,7 +46,7 @@ _SCAN_BYTES = 2**20
 _BLOCK_BYTES, _CELL_BYTES = 2**22, 2**8
 # Numbers per batch: 4 MiB. Batches and files decoded ahead; they bound the memory for any size.
 BATCH_ENTRIES = 2**19
-_BATCHES_AHEAD, _FILES_AHEAD = 2, 1
+_BATCHES_AHEAD, _FILES_AHEAD = 1, 1
 # How much smaller a gzipped table usually is.
 _GZIP = 4
 
@@ -349,6 +349,8 @@ class ArrowSet(ByColumn):
             batch_size=n_rows,
             batch_readahead=_BATCHES_AHEAD,
             fragment_readahead=_FILES_AHEAD,
+            # Arrow's own threads would decode up to 1 GiB ahead of a slow statistic; dpcape reads ahead by itself.
+            use_threads=False,
             **options,
         )
         return self._from_arrow(batches, wanted)
