@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -61,10 +62,31 @@ def tile_of(case: Case, units: Vector) -> Tile:
 
 
 def raw(statistic: Summed, tile: Tile, at: int) -> bytes:
-    """Return the bits of what one record of a tile contributes."""
-    with np.errstate(all="ignore"):
+    """Return the bits of what one record of a tile contributes, and of what was computed before it was on a grid."""
+    with _noted() as floats, np.errstate(all="ignore"):
         forms = statistic.terms(tile)
-    return b"".join(np.ascontiguousarray(array[at]).tobytes() for form in forms for array in _arrays(form))
+    arrays = [array for form in forms for array in _arrays(form)]
+    # Some arrays have records in their second dimension; what is of some records only is among the others.
+    by_record = [array if len(array) == tile.n_records else array.T for array in (*floats, *arrays) if array.ndim]
+    by_record = [array for array in by_record if len(array) == tile.n_records]
+    return b"".join(np.ascontiguousarray(array[at]).tobytes() for array in by_record)
+
+
+@contextmanager
+def _noted() -> Iterator[list[Vector]]:
+    """Note numbers before they are rounded to integers: after it, a last bit shows once in 10^10 records."""
+    noted: list[Vector] = []
+    rint = np.rint
+
+    def noting(values: Any, *arguments: Any, **options: Any) -> Any:
+        noted.append(np.array(values, dtype=np.float64))
+        return rint(values, *arguments, **options)
+
+    np.rint = noting  # type: ignore[assignment]  # for a moment
+    try:
+        yield noted
+    finally:
+        np.rint = rint
 
 
 def raw_differs(case: Case, units: Vector, mates: Vector, statistic: Summed | None = None) -> list[str]:

@@ -51,7 +51,7 @@ def reached(start: Callable[..., Any]) -> Iterator[FunctionType]:
     todo = [inspect.unwrap(start)]
     while todo:
         function = todo.pop()
-        if function in seen or not isinstance(function, FunctionType):
+        if not isinstance(function, FunctionType) or function in seen:
             continue
         if not function.__module__.startswith("dpcape.statistics"):
             continue
