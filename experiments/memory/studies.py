@@ -183,7 +183,7 @@ STUDIES: dict[str, WideStudy] = {
     "TorchClassifier": WideStudy(_torch, _with_classes, (40, 20_000, 100_000)),
     "KMeans": WideStudy(_plain("KMeans", 3, n_iter=2), _rows, _SQUARES),
     "MixtureModel": WideStudy(_plain("MixtureModel", 2, noise_variance=0.01, design="full"), _rows, _CUBES),
-    "TopicModel": WideStudy(_plain("TopicModel", 2, design="full"), _documents, _CUBES),
+    "TopicModel": WideStudy(_plain("TopicModel", 2, design="full"), _documents, _CUBES[:3]),
     "JointICA": WideStudy(_plain("JointICA", 2), _series, (10, 600, 1200, 8000)),
     "JointICA-infomax": WideStudy(_plain("JointICA", 2, solver="infomax", n_iter=2), _series, (10, 600, 1200, 8000)),
     "Summary": WideStudy(_plain("Summary"), _columns, _TABLE),
