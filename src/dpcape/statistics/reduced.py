@@ -78,7 +78,8 @@ def reduced_rows(
     For any public arrays: rows that overflow are not finite and become zero.
     """
     steps = steps_for(projection.ints.shape[1], (clip,))
-    reduced = rows.products(projection, steps)
+    # By column: there are few, and what is computed of them goes from column to column.
+    reduced = rows.products_by_column(projection, steps).T
     with np.errstate(all="ignore"):
         reduced -= steps * origin
     return clipped(reduced, reduced.shape[1:], (clip,))[0]
