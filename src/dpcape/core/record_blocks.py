@@ -94,17 +94,6 @@ class CountBlocks(Protocol):
         """Return blocks of at most ``size`` documents; one with fewer than three words is a row of zeros."""
 
 
-class CodedBlocks(Protocol):
-    """Columns of a table, read in blocks."""
-
-    def coded_blocks(self, size: int) -> Iterator[FloatArray]:
-        """Return blocks of at most ``size`` records, one number per column.
-
-        A number is its place in the public range, from -1 to 1, a category the position of its level, and NaN a
-        missing value.
-        """
-
-
 class HeldRecords(TiledRecords, Protocol):
     """What a site holds, as the trusted part sees it."""
 

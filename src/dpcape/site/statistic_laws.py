@@ -134,12 +134,13 @@ def _require_diameter(statistic: AnyStatistic, facts: PublicFacts, effort: Effor
 
     pair, distance = farthest_pair(contribution, numbers_per_unit(facts), seed=1, effort=effort)
     length = max(float(np.linalg.norm(contribution(unit))) for unit in pair)
+    rounding = statistic.rounding(1)
     # Negated, because NaN compares false: this way NaN is refused.
-    if not distance <= statistic.diameter * (1 + _SLACK):
+    if not distance <= statistic.diameter * (1 + _SLACK) + 2 * rounding:
         must = "hold for every pair of records"
         got = f"{statistic.diameter:.6g} where two possible records are {distance:.6g} apart"
         raise InvalidParameter(f"the diameter of the statistic {statistic.name!r}", must, got, "State a larger one.")
-    if not length <= statistic.radius * (1 + _SLACK):
+    if not length <= statistic.radius * (1 + _SLACK) + rounding:
         must, got = "hold for every record", f"{statistic.radius:.6g} where a possible record contributes {length:.6g}"
         raise InvalidParameter(f"the radius of the statistic {statistic.name!r}", must, got, "State a larger one.")
     site = _site(facts)
