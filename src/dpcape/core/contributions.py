@@ -277,6 +277,8 @@ class Between:
 
     def __post_init__(self) -> None:
         steps = self.places
+        if self.n_places > ROUND:
+            raise ValueError(f"at most {ROUND} places can be told apart")
         with np.errstate(all="ignore"):
             steps *= 2.0**SHARE_BITS
             # Numbers near 1.5 2^52 are whole, and their lower bits are what was added.
@@ -397,7 +399,7 @@ class Plain:
     def __post_init__(self) -> None:
         with np.errstate(all="ignore"):
             self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
-            # Lengths are rounded, so what is too long is told with a margin; no entry of the others has more steps.
+            # Lengths are rounded, so what is too long is told with a margin, which ``plain_error`` counts.
             longer = ~(np.einsum("ij,ij->i", self.ints, self.ints) <= 2.0 ** (2 * PLAIN_BITS) * (1 + 2.0**-20))
         self.ints[longer] = 0.0
         np.clip(self.ints, -(2.0**PLAIN_BITS), 2.0**PLAIN_BITS, out=self.ints)
@@ -443,6 +445,8 @@ class ExactSum:
 
     def join(self, other: ExactSum) -> None:
         """Add the sum over another part of the records."""
+        if other.scale != self.scale:
+            raise ValueError("sums of different scales cannot be joined")
         self._carry()
         other._carry()
         if self._n_lower + other._n_lower > _CARRIED:

@@ -322,9 +322,11 @@ def factors_into(rows: FloatArray, length: float) -> FloatArray:
     their factor would be 1 too.
     """
     factors = np.ones(len(rows))
+    # Where squares overflow or vanish, all rows are measured.
+    most = length * length * (1 - 2.0**-10) if _SMALLEST_REACH <= length <= _LARGEST_REACH else -1.0
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", rows, rows)
-        at = np.flatnonzero(~(squares <= length * length * (1 - 2.0**-10)))
+        at = np.flatnonzero(~(squares <= most))
         factors[at] = length / np.maximum(_close_lengths_of(rows[at]), length)
     return factors
 

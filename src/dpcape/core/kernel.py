@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray
-from dpcape.core.contributions import ExactSum, Form
+from dpcape.core.contributions import Cells, ExactSum, Form
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import HeldRecords, TiledRecords
 from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, build
@@ -63,23 +63,34 @@ class Summed(Statistic[TiledRecords, MeanT_co]):
 
     def total(self, records: TiledRecords) -> FloatArray:
         """Return the packed sum of contributions over ``records`` (runs at the site)."""
-        return self.packed([entry.values() for entry in exact_sums_of(self, records)])
+        *sums, _ = exact_sums_of(self, records)
+        return self.packed([entry.values() for entry in sums])
 
 
 def exact_sums_of(statistic: Summed[MeanT_co], records: TiledRecords) -> list[ExactSum]:
-    """Return the exact sums of all forms of a statistic."""
+    """Return the exact sums of all forms of a statistic and, last, the number of records that were not dropped.
+
+    Both come from one reading, so that a record counts if and only if it contributes.
+    """
     sums: list[ExactSum] = []
     with np.errstate(all="ignore"):
-        for forms, n_records, gone in statistic.contributed(records):
+        for terms, n_records, gone in statistic.contributed(records):
+            forms = [*terms, _count(n_records)]
             sums = sums or [ExactSum(form) for form in forms]
             for form, total in zip(forms, sums, strict=True):
                 if gone is not None:
                     form.drop(gone)
                 total.add(form, n_records)
     if not sums:
-        facts = statistic.facts
-        sums = [ExactSum(form) for form in statistic.terms(empty_tile(facts.kind, facts.n_features))]
+        with np.errstate(all="ignore"):
+            terms = statistic.terms(empty_tile(statistic.facts))
+        sums = [ExactSum(form) for form in (*terms, _count(0))]
     return sums
+
+
+def _count(n_records: int) -> Cells:
+    """Return the form that counts records."""
+    return Cells(np.zeros(n_records, dtype=np.intp), 1)
 
 
 def joined(parts: Iterable[Sequence[ExactSum]]) -> list[ExactSum]:

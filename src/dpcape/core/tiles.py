@@ -9,7 +9,8 @@ import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.contributions import ROUND
-from dpcape.core.grid import GridRows
+from dpcape.core.facts import PublicFacts
+from dpcape.core.grid import GridRows, steps_for
 
 # Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
 _ENTRIES = 1 << 17
@@ -158,11 +159,11 @@ def tile_of_series(series: Series) -> Tile:
     return Tile(GridRows(np.empty((1, 0)), 1.0), np.ones(1), np.zeros(1), np.empty((1, 0)), series)
 
 
-def empty_tile(kind: str, n_features: int) -> Tile:
-    """Return a tile of rows of zeros, from which the shapes of a statistic's sums follow."""
-    zeros = np.zeros((_ALIGNED, n_features))
-    if kind == "table":
+def empty_tile(facts: PublicFacts) -> Tile:
+    """Return a tile of rows of zeros, from which the shapes and scales of a statistic's sums follow."""
+    zeros = np.zeros((_ALIGNED, facts.n_features))
+    if facts.kind == "table":
         return tile_of_codes(zeros)
-    tile = tile_of_rows(GridRows(zeros, 1.0), np.ones(_ALIGNED))
-    tile.series = Series(lambda: None, n_features)
+    tile = tile_of_rows(GridRows(zeros, steps_for(facts.n_features, facts.bounds)), np.ones(_ALIGNED))
+    tile.series = Series(lambda: None, facts.n_features)
     return tile

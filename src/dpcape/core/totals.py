@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
+from dpcape.core.contributions import ExactSum
 from dpcape.core.enclosed import Contributor, Enclosed
 from dpcape.core.errors import ProtocolError
 from dpcape.core.facts import PublicFacts
-from dpcape.core.kernel import PartSums, Summed, joined
+from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.record_blocks import HeldRecords
 from dpcape.core.statistic import AnyStatistic, PublicValue, build, is_own
 
@@ -25,6 +26,9 @@ def released_total(statistic: AnyStatistic, records: HeldRecords, contributor: C
     if isinstance(statistic, Enclosed):
         total, n_counted = statistic.counted_total(records, required(contributor))
         return np.append(total, statistic.count_weight * n_counted)
+    if isinstance(statistic, Summed) and is_own(type(statistic)):
+        *sums, count = _sums_of(statistic, records)
+        return np.append(statistic.packed([entry.values() for entry in sums]), statistic.count_weight * count.values())
     n_valid = records.n_records - records.n_invalid
     return np.append(total_of(statistic, records), statistic.count_weight * n_valid)
 
@@ -51,10 +55,8 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     summation its author may have counted.
     """
     if isinstance(statistic, Summed) and is_own(type(statistic)):
-        # Code of other packages is not sent to a cluster.
-        parts = None if statistic.assumption else records.each_part(PartSums.of(statistic))
-        sums = [] if parts is None else joined(parts)
-        return statistic.packed([entry.values() for entry in sums]) if sums else statistic.total(records)
+        *sums, _ = _sums_of(statistic, records)
+        return statistic.packed([entry.values() for entry in sums])
     if is_own(type(statistic)) and not statistic.assumption:
         totals = records.each_part(PartTotal.of(statistic))
         if totals is not None:
@@ -62,6 +64,13 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     if is_own(type(statistic)) or statistic.vectorised:
         return statistic.total(records)
     return _added((statistic.total(single) for single in records.each_alone()), statistic.size)
+
+
+def _sums_of(statistic: Summed[object], records: HeldRecords) -> list[ExactSum]:
+    """Return exact sums, and the number of records that they are of, computed where the records are."""
+    # Code of other packages is not sent to a cluster.
+    parts = None if statistic.assumption else records.each_part(PartSums.of(statistic))
+    return (joined(parts) if parts is not None else []) or exact_sums_of(statistic, records)
 
 
 @dataclass(frozen=True)
