@@ -412,7 +412,7 @@ def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:
         errors[:, 0] -= codes
         return errors
     n_classes = logits.shape[1]
-    heights = np.exp(logits - logits.max(axis=1)[:, np.newaxis])
+    heights: FloatArray = np.exp(logits - logits.max(axis=1)[:, np.newaxis])
     all_heights = np.zeros(len(heights))
     for number in range(n_classes):
         all_heights += heights[:, number]
