@@ -12,6 +12,7 @@ from dpcape import labelled
 from dpcape.core.statistic import build
 from dpcape.statistics.count_residuals import centred_residuals
 from dpcape.statistics.exponentials import exponential
+from dpcape.statistics.gradients import n_weights
 
 WIDTH = 3
 KINDS: dict[str, dict[str, Any]] = {
@@ -124,3 +125,20 @@ def test_a_residual_of_a_count_depends_on_its_record_alone() -> None:
 def test_the_exponential_has_fourteen_digits() -> None:
     values = np.linspace(-700.0, 700.0, 20_001)
     np.testing.assert_allclose(exponential(values), np.exp(values), rtol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 3.0, 100.0, 1e9])
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1.0, 1e6])
+def test_no_gradient_is_longer_than_the_clip(size: float, scale: float) -> None:
+    generator = np.random.default_rng(6)
+    for widths, clip in itertools.product(((WIDTH, 3), (WIDTH, 5, 3), (WIDTH, 5, 4, 6, 3)), (1e-6, 0.05, 50.0)):
+        x, y = _records("three", generator)
+        weights = size * generator.uniform(-1, 1, n_weights(widths))
+        public = {"clip": clip, "input_scale": scale}
+        if len(widths) == 2:
+            asked = ("linear_gradient", {**public, "output": weights.reshape(3, WIDTH + 1)})
+        else:
+            asked = ("deep_gradient", {**public, "widths": np.array(widths[1:-1]), "weights": weights})
+        for at in range(len(x)):
+            single = labelled(x[[at]], y[[at]], bound=1.0, classes=[0, 1, 2])
+            assert np.linalg.norm(build(asked[0], single.facts(), asked[1]).total(single)) <= clip * (1 + 1e-12)

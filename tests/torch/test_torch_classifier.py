@@ -86,7 +86,8 @@ def test_gradients_are_those_of_the_same_network_in_numpy() -> None:
         first, last = layers_of(ours.total(records), (4, 6, 3))
         wanted = np.concatenate([first[:, :-1].ravel(), first[:, -1], last[:, :-1].ravel(), last[:, -1]])
         found = module_gradient(records.facts(), module="small", weights=weights, clip=clip).total(records)
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+        # Those of dpcape are on a grid of 2^20 steps.
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=3e-4)
 
 
 def test_a_convolution_is_clipped_record_by_record() -> None:

@@ -295,24 +295,24 @@ def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:
-    """Return the lengths of rows, from above and each of its row alone; infinite where a row is not finite.
+    """Return the lengths of rows from above, each of its row alone; infinite where a row is not finite.
 
     A row is multiplied by a power of two such that its largest entry is from 1/2 to 1. Its entries are rounded to b
     bits, so few that D squares of them add up within 2^53, exactly in any order; sqrt(D)/2 of the last bits is added.
+    Rows shorter than 2^-900 count as that long.
     """
-    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
-    _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.0))
-    bits = (_EXACT_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
-    # In two steps, because one power of two may be too large.
-    half = exponents // 2
-    ints = rows * np.ldexp(1.0, bits - half)[:, np.newaxis]
-    ints *= np.ldexp(1.0, half - exponents)[:, np.newaxis]
-    np.rint(ints, out=ints)
-    above = math.sqrt(rows.shape[1]) / 2
-    lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + above) * (1 + 2.0**-40)
-    with np.errstate(over="ignore"):
-        found = np.ldexp(lengths, exponents - bits)
-    return np.where(np.isfinite(largest), np.where(largest > 0, found, 0.0), np.inf)
+    width = rows.shape[1]
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    finite = np.isfinite(largest)
+    _, exponents = np.frexp(np.where(finite, largest, 0.0))
+    bits = (_EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
+    powers = np.where(largest > 0, np.maximum(exponents, -900), 0) - bits
+    with np.errstate(all="ignore"):
+        ints = rows * np.ldexp(1.0, -powers)[:, np.newaxis]
+        np.rint(ints, out=ints)
+        lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + math.sqrt(width) / 2) * (1 + 2.0**-40)
+        found = np.ldexp(lengths, powers)
+    return np.where(finite, np.where(largest > 0, found, 0.0), np.inf)
 
 
 def factors_into(rows: FloatArray, length: float) -> FloatArray:

@@ -262,7 +262,7 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
         """Return the probabilities of all classes but the first."""
         odds = np.clip(self._predictors(tile, factors), -_FARTHEST, _FARTHEST)
         largest = np.maximum(odds.max(axis=1), 0.0)
-        heights = np.exp(odds - largest[:, np.newaxis])
+        heights: FloatArray = np.exp(odds - largest[:, np.newaxis])
         all_heights = np.exp(-largest)
         for other in range(self._n_others):
             all_heights += heights[:, other]

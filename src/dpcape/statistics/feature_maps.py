@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS
-from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.grid import PublicColumns, into_balls, lengths_of, on_grid
+from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.statistic import is_own
+from dpcape.core.tiles import Tile
 
 _MOST_KEPT = 1 << 27
 """Most numbers that are kept from one round to the next: 1 GiB."""
@@ -55,8 +56,7 @@ class FeatureMap(ABC):
                 must, remedy = f"return one row of {shape[1]} features per record", "Correct features() or width()."
                 raise InvalidParameter(f"The feature map {self.name!r}", must, f"shape {values.shape}", remedy)
             features[chosen] = values
-        with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.sqrt(np.vecdot(features, features))
+        lengths = lengths_of(features)
         lost = ~np.isfinite(lengths)
         features[lost], lengths[lost] = 0.0, 0.0
         features /= np.maximum(lengths, 1.0)[:, np.newaxis]
@@ -143,13 +143,17 @@ class OrientedGradients(FeatureMap):
         side = math.isqrt(rows.shape[1])
         cells = self._cells(rows.reshape(-1, side, side))
         n_cells = cells.shape[1]
-        energy = np.pad(np.sum(cells**2, axis=3), ((0, 0), (1, 1), (1, 1)))
+        # One direction after the other, in the same order whatever the number of rows.
+        energy = np.zeros((len(rows), n_cells + 2, n_cells + 2))
+        for direction in range(self._BINS):
+            energy[:, 1:-1, 1:-1] += cells[..., direction] ** 2
         around = sum(energy[:, i : i + n_cells, j : j + n_cells] for i in range(3) for j in range(3))
         cells /= np.sqrt(around + self._LEAST**2)[..., np.newaxis]
         features: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
-        features -= features.mean(axis=1, keepdims=True)
-        lengths = np.sqrt(np.vecdot(features, features))
-        features /= np.maximum(lengths, 1e-9)[:, np.newaxis]
+        width = features.shape[1]
+        # Roots of shares are at most 1, and their mean is that of integers.
+        features -= on_grid(features, math.sqrt(width)).products(PublicColumns(np.full(width, 1 / width)))
+        features /= np.maximum(lengths_of(features), 1e-9)[:, np.newaxis]
         return features
 
     def _cells(self, images: FloatArray) -> FloatArray:
@@ -173,33 +177,48 @@ class OrientedGradients(FeatureMap):
         return counts.reshape(len(images), n_cells, n_cells, self._BINS)
 
 
-# Features of the records of a site, for the next round: (name of the map, blocks with their class codes).
-_KEPT: WeakKeyDictionary[object, tuple[str, list[tuple[FloatArray, IntArray]]]] = WeakKeyDictionary()
+class MappedTile(Tile):
+    """Tile whose rows are features."""
 
 
-def feature_blocks(
-    records: LabelledBlocks[IntArray], features: str, n_features: int
-) -> Iterator[tuple[FloatArray, IntArray]]:
-    """Yield blocks of mapped rows with their class codes; kept for the next round where they are not too many.
+def mapped_tile(tile: Tile, features: str) -> MappedTile:
+    """Return the features of the rows of a tile, on the grid, at most 1 long."""
+    rows = feature_map(features).mapped(tile.rows.values)
+    moved, _, _ = into_balls(rows, (rows.shape[1],), (1.0,))
+    return MappedTile(moved, tile.factors, tile.targets, tile.codes)
 
-    Callers must not change the blocks.
-    """
-    if not features:
-        yield from records.blocks(BLOCK_ROWS)
-        return
-    stored = _KEPT.get(records)
-    if stored is not None and stored[0] == features:
-        yield from stored[1]
-        return
-    chosen = feature_map(features)
-    most_blocks = _MOST_KEPT // (BLOCK_ROWS * chosen.width(n_features))
-    blocks: list[tuple[FloatArray, IntArray]] = []
-    n_blocks = 0
-    for block, codes in records.blocks(BLOCK_ROWS):
-        mapped = chosen.mapped(block), codes.copy()
-        if n_blocks < most_blocks:
-            blocks.append(mapped)
-        n_blocks += 1
-        yield mapped
-    if n_blocks <= most_blocks:
-        _KEPT[records] = (features, blocks)
+
+_Tiles: TypeAlias = list[tuple[Tile, BoolArray | None]]
+# Features of the records of a site, for the next round: (name of the map, tiles with their invalid records).
+_KEPT: WeakKeyDictionary[object, tuple[str, _Tiles]] = WeakKeyDictionary()
+
+
+class MappedRecords:
+    """Records whose tiles have features; kept for the next round where they are not too many."""
+
+    def __init__(self, records: TiledRecords, features: str) -> None:
+        self._records, self._features = records, features
+
+    def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
+        """Return an iterator over tiles, and which of their records are dropped."""
+        stored = _KEPT.get(self._records)
+        if stored is not None and stored[0] == self._features:
+            yield from stored[1]
+            return
+        tiles: _Tiles | None = []
+        n_kept = 0
+        for tile, gone in self._records.tiles():
+            mapped = mapped_tile(tile, self._features)
+            n_kept += mapped.rows.ints.size
+            if n_kept > _MOST_KEPT:
+                tiles = None
+            if tiles is not None:
+                tiles.append((mapped, gone))
+            yield mapped, gone
+        if tiles is not None:
+            _KEPT[self._records] = (self._features, tiles)
+
+
+def with_features(records: TiledRecords, features: str) -> MappedRecords:
+    """Return records seen through the feature map of this name."""
+    return MappedRecords(records, features)

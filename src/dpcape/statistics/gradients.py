@@ -7,20 +7,25 @@ ever formed).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import Extent, rounding_in_blocks
+from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.record_blocks import LabelledBlocks
-from dpcape.core.statistic import Statistic, known
-from dpcape.statistics.feature_maps import feature_blocks, feature_map, n_inputs
-from dpcape.statistics.row_products import row_products
+from dpcape.core.grid import GridRows, PublicColumns, lengths_of, on_grid, reach_on_grid
+from dpcape.core.kernel import Summed, exact_sums_of
+from dpcape.core.record_blocks import TiledRecords
+from dpcape.core.statistic import known
+from dpcape.core.tiles import Tile
+from dpcape.statistics.feature_maps import MappedTile, feature_map, mapped_tile, n_inputs, with_features
 
 # Weights come from the aggregator. Up to this size, number of layers and number of units no activation can overflow, so
 # a site can answer whatever its records are: inputs are at most 1e9 long and a layer makes them at most 1e12 times as
@@ -29,7 +34,18 @@ LARGEST_WEIGHT = 1e6
 MOST_LAYERS, MOST_UNITS = 8, 10**6
 
 
-class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
+# Inputs up to this length enter their layer's gradient as they are; longer ones are divided by their length.
+_SHORT_INPUTS = 8.0
+
+
+class _Entering(NamedTuple):
+    """What enters a layer: rows on the grid, and lengths of (a, 1), by which all rows but short inputs are divided."""
+
+    rows: GridRows
+    lengths: FloatArray
+
+
+class LayeredGradient(Summed[FloatArray]):
     """Mean of per-record gradients of the cross-entropy of a layered network, each clipped to a public length.
 
     The network is y = output(W_L relu(... relu(W_1 x + b_1) ...) + b_L): one sigmoid for two classes, a softmax for
@@ -38,10 +54,16 @@ class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
     Privacy
     -------
     The contribution of a record is the stacked gradient of its own cross-entropy in all weights and biases, times
-    min(1, clip / its length). Its length is at most clip, so two contributions are at most 2 clip apart, whatever
-    weights, scale and feature map are. The gradient in layer k is e_k (a_k, 1)', where a_k is what enters the layer and
-    e_k the back-propagated error, so the squared length of all of it is the sum of |e_k|^2 (|a_k|^2 + 1), and no
-    gradient of a single record is formed. a_k and e_k depend on the record and public weights only.
+    min(1, target / its length). The gradient in layer k is e_k (a_k, 1)', where a_k is what enters the layer and e_k
+    the back-propagated error, so the squared length of all of it is the sum of |e_k|^2 (|a_k|^2 + 1), and no gradient
+    of a single record is formed. a_k and e_k depend on the record and public weights only: products are those of rows
+    on the grid, so that a unit is on or off whatever stands beside a record.
+
+    It is added as l r' with l and r on the grid: r = (a_k, 1)/|(a_k, 1)|, which is at most 1 + g long there, and l =
+    |(a_k, 1)| times the scaled e_k, at most ``clip`` long, which moves by at most d_k. So the whole is at most (1 + g)
+    (target + sqrt(sum of d_k^2)) long. In the first layer, short inputs are on the grid already, and r = (scale x, 1),
+    at most R long, as it is; then d_1 counts R times. The target makes this ``clip``, so two contributions are at most
+    2 clip apart, whatever weights, scale and feature map are.
     """
 
     kinds = frozenset({"labelled"})
@@ -60,63 +82,136 @@ class LayeredGradient(Statistic[LabelledBlocks[IntArray], FloatArray]):
         # Rows are at most as long as their bound, features at most 1.
         longest = 1.0 if features else self.facts.bounds[0]
         self._input_scale = checked_number("input_scale", input_scale, largest=1e9 / longest)
+        self._longest = self._input_scale * reach_on_grid(longest, self._n_inputs)
+
+    def _set_layers(self, *layers: FloatArray) -> None:
+        """Keep checked layers, and what follows from them."""
+        self._layers = layers
+        first = layers[0]
+        self._inputs = PublicColumns(first[:, :-1].T * self._input_scale)
+        self._forwards = [PublicColumns(layer.T) for layer in layers[1:]]
+        self._backwards = [PublicColumns(layer[:, :-1]) for layer in layers[1:]]
+        self._reaches = [min(self._clip, longest) for longest in self._longest_sides()]
+        moved = [row_error(len(layer), reach) for layer, reach in zip(layers, self._reaches, strict=True)]
+        if self._is_short:
+            moved[0] *= math.hypot(1.0, self._longest)
+        widest = max(layer.shape[1] for layer in layers)
+        self._target = (self._clip / reach_on_grid(1.0, widest) - math.hypot(*moved)) * (1 - 2.0**-40)
+
+    def _longest_sides(self) -> list[float]:
+        """Return how long l can be in each layer, before clipping: no longer than largest weights make it."""
+        grows = [float(np.abs(layer).max()) * math.sqrt(layer.size) for layer in self._layers]
+        # What enters each layer, forwards, and errors, backwards.
+        lengths = [math.hypot(1.0, self._longest)]
+        for grow in grows[:-1]:
+            lengths.append(math.hypot(1.0, lengths[-1] * grow))
+        errors = [math.sqrt(2)]
+        for grow in grows[:0:-1]:
+            errors.insert(0, errors[0] * grow)
+        if self._is_short:
+            lengths[0] = 1.0
+        # An error may be zero.
+        return [
+            max(1.001 * length * error, 2.0**-30 * self._clip) for length, error in zip(lengths, errors, strict=True)
+        ]
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether inputs enter the gradient of the first layer as they are."""
+        return self._longest <= _SHORT_INPUTS
 
     @property
     def _n_units(self) -> int:
-        """Number of inputs and of units of all layers: the length of the sums that a contribution passes through."""
+        """Number of inputs and of units of all layers."""
         return self._n_inputs + sum(len(layer) for layer in self._layers)
 
     @property
     def assumption(self) -> str:
         return feature_map(self._features).assumption if self._features else super().assumption
 
-    def total(self, records: LabelledBlocks[IntArray]) -> FloatArray:
-        gradients = [np.zeros_like(layer) for layer in self._layers]
-        for block, codes in feature_blocks(records, self._features, self.facts.n_features):
-            self._add(block, codes, gradients)
-        return np.concatenate([gradient.ravel() for gradient in gradients])
+    def total(self, records: TiledRecords) -> FloatArray:
+        """Return the packed sum of contributions; features of the records are kept for the next round."""
+        if self._features:
+            records = with_features(records, self._features)
+        return self.packed([entry.values() for entry in exact_sums_of(self, records)])
 
-    def _add(self, rows: FloatArray, codes: IntArray, gradients: Sequence[FloatArray]) -> None:
-        """Add the clipped gradients of one block."""
-        entering, logits = self._forward(rows)
-        errors = [_output_errors(logits, codes)]
-        for layer, active in zip(self._layers[:0:-1], entering[:0:-1], strict=True):
-            early = row_products(errors[0], layer[:, :-1])
-            early *= active > 0
-            errors.insert(0, early)
-        factors = self._factors(entering, errors)[:, np.newaxis]
-        for number, (gradient, active, error) in enumerate(zip(gradients, entering, errors, strict=True)):
-            error *= factors
-            # Rows are never scaled themselves, which saves a pass over them.
-            gradient[:, :-1] += error.T @ active if number else error.T @ active * self._input_scale
-            gradient[:, -1] += error.sum(axis=0)
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        if self._features and not isinstance(tile, MappedTile):
+            tile = mapped_tile(tile, self._features)
+        entering, active, logits = self._forward(tile.rows)
+        errors = [_output_errors(logits, tile.classes)]
+        for number in range(len(active) - 1, -1, -1):
+            errors.insert(0, self._early(errors[0], number, active[number]))
+        lengths = [_lengths(error) for error in errors]
+        factors = self._factors(entering, lengths)
+        forms: list[Form] = []
+        for number, (entry, error) in enumerate(zip(entering, errors, strict=True)):
+            is_plain = number == 0 and self._is_short
+            error *= (factors if is_plain else factors * entry.lengths)[:, np.newaxis]
+            left = on_grid(error, self._reaches[number])
+            forms += [Cross(left, entry.rows), Sum(left)] if is_plain else [Cross(left, entry.rows)]
+        return forms
 
-    def _forward(self, rows: FloatArray) -> tuple[list[FloatArray], FloatArray]:
-        """Return what enters each layer, rows without their scale first, and the outputs of the last one."""
-        entering: list[FloatArray] = [rows]
-        for number, layer in enumerate(self._layers):
-            weights = layer[:, :-1] if number else layer[:, :-1] * self._input_scale
-            # A unit is on or off by the sign of its input, so its rounding must not depend on other records.
-            outputs = row_products(entering[-1], weights.T)
-            outputs += layer[:, -1]
-            if number < len(self._layers) - 1:
-                np.maximum(outputs, 0.0, out=outputs)
-                entering.append(outputs)
-        return entering, outputs
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        if not self._is_short:
+            return np.concatenate([products.ravel() for products in sums])
+        first, biases, *others = sums
+        both = np.column_stack([self._input_scale * first, biases])
+        return np.concatenate([both.ravel(), *(products.ravel() for products in others)])
 
-    def _factors(self, entering: Sequence[FloatArray], errors: Sequence[FloatArray]) -> FloatArray:
-        """Return the factors of back-propagated errors with which each record's gradient is at most ``clip`` long.
+    def _forward(self, rows: GridRows) -> tuple[list[_Entering], list[FloatArray], FloatArray]:
+        """Return what enters each layer, hidden units that are not off, and the outputs of the last layer."""
+        outputs = rows.products(self._inputs)
+        outputs += self._layers[0][:, -1]
+        entering, active = [self._first(rows)], []
+        for columns in self._forwards:
+            np.maximum(outputs, 0.0, out=outputs)
+            active.append(outputs)
+            entry = _directions(outputs)
+            entering.append(entry)
+            outputs = entry.rows.products(columns)
+            outputs *= entry.lengths[:, np.newaxis]
+        return entering, active, outputs
 
-        The computed length is off by at most (sum of widths) roundings; aiming that much lower keeps the exact one
-        within the bound.
-        """
-        scales = [self._input_scale**2] + [1.0] * (len(errors) - 1)
-        squared = np.zeros(len(errors[0]))
-        for active, error, scale in zip(entering, errors, scales, strict=True):
-            squared += np.vecdot(error, error) * (np.vecdot(active, active) * scale + 1.0)
-        target = self._clip * (1 - (self._n_units + 64) * 2.0**-51)
-        factors: FloatArray = target / np.maximum(np.sqrt(squared), target)
+    def _first(self, rows: GridRows) -> _Entering:
+        """Return what enters the first layer."""
+        if self._is_short:
+            return _Entering(rows, np.sqrt(rows.squared_lengths() * self._input_scale**2 + 1.0))
+        return _directions(rows.values * self._input_scale)
+
+    def _early(self, error: FloatArray, number: int, units: FloatArray) -> FloatArray:
+        """Return the errors of hidden layer ``number``, of units that are not off, from those of the next layer."""
+        if error.shape[1] == 1:
+            early: FloatArray = error * self._layers[number + 1][0, :-1]
+        else:
+            lengths = _lengths(error)
+            directions = on_grid(error / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis], 1.0)
+            early = directions.products(self._backwards[number])
+            early *= lengths[:, np.newaxis]
+        early *= units > 0
+        return early
+
+    def _factors(self, entering: Sequence[_Entering], lengths: Sequence[FloatArray]) -> FloatArray:
+        """Return the factors of back-propagated errors with which each record's gradient is at most the target long."""
+        squared = np.zeros(len(lengths[0]))
+        for entry, length in zip(entering, lengths, strict=True):
+            squared += (length * entry.lengths) ** 2
+        factors: FloatArray = self._target / np.maximum(np.sqrt(squared), self._target)
         return factors
+
+
+def _directions(values: FloatArray) -> _Entering:
+    """Return (a, 1) of each record divided by its length, on the grid, and the length."""
+    extended = np.ones((len(values), values.shape[1] + 1))
+    extended[:, :-1] = values
+    lengths = lengths_of(extended)
+    extended /= lengths[:, np.newaxis]
+    return _Entering(on_grid(extended, 1.0), lengths)
+
+
+def _lengths(errors: FloatArray) -> FloatArray:
+    """Return the lengths of errors, from above."""
+    return np.abs(errors[:, 0]) if errors.shape[1] == 1 else lengths_of(errors)
 
 
 @known
@@ -155,14 +250,13 @@ class NetworkGradient(LayeredGradient):
         super().__init__(facts, hidden=hidden, output=output, clip=clip, input_scale=input_scale, features=features)
         self._set(clip, input_scale, features)
         first = _checked_layer("hidden", hidden, (None, self._n_inputs + 1))
-        self._layers = (first, _checked_layer("output", output, (n_outputs(facts), len(first) + 1)))
+        self._set_layers(first, _checked_layer("output", output, (n_outputs(facts), len(first) + 1)))
 
     @staticmethod
     def extent(*, n_features: float, n_hidden: float, n_outputs: float, clip: float) -> Extent:
         """Return the extent for layers of these widths and gradients of length at most ``clip``."""
         size = n_hidden * (n_features + 1) + n_outputs * (n_hidden + 1)
-        # A contribution passes through one product per layer; count both widths.
-        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_features + n_hidden + n_outputs, clip))
+        return exact_sums(size, 2 * clip, clip)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -198,13 +292,13 @@ class LinearGradient(LayeredGradient):
     ) -> None:
         super().__init__(facts, output=output, clip=clip, input_scale=input_scale, features=features)
         self._set(clip, input_scale, features)
-        self._layers = (_checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1)),)
+        self._set_layers(_checked_layer("output", output, (n_outputs(facts), self._n_inputs + 1)))
 
     @staticmethod
     def extent(*, n_features: float, n_outputs: float, clip: float) -> Extent:
         """Return the extent for ``n_features`` inputs and gradients of length at most ``clip``."""
         size = n_outputs * (n_features + 1)
-        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_features + n_outputs, clip))
+        return exact_sums(size, 2 * clip, clip)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -248,15 +342,17 @@ class DeepGradient(LayeredGradient):
         self._set(clip, input_scale, features)
         all_widths = (self._n_inputs, *_checked_widths(widths), n_outputs(facts))
         _check_vector(weights, n_weights(all_widths))
-        self._layers = tuple(
-            _checked_layer(f"layer {number + 1}", layer, (len(layer), layer.shape[1]))
-            for number, layer in enumerate(layers_of(weights, all_widths))
+        self._set_layers(
+            *(
+                _checked_layer(f"layer {number + 1}", layer, (len(layer), layer.shape[1]))
+                for number, layer in enumerate(layers_of(weights, all_widths))
+            )
         )
 
     @staticmethod
     def extent(*, size: float, n_units: float, clip: float) -> Extent:
         """Return the extent for ``size`` weights; ``n_units`` counts inputs and the units of all layers."""
-        return Extent(size, 2 * clip, clip, rounding_in_blocks(n_units, clip))
+        return exact_sums(size, 2 * clip, clip)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -315,9 +411,14 @@ def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:
         errors: FloatArray = expit(logits)
         errors[:, 0] -= codes
         return errors
-    errors = softmax(logits, axis=1)
-    errors[np.arange(len(codes)), codes] -= 1.0
-    return errors
+    n_classes = logits.shape[1]
+    heights: FloatArray = np.exp(logits - logits.max(axis=1)[:, np.newaxis])
+    all_heights = np.zeros(len(heights))
+    for number in range(n_classes):
+        all_heights += heights[:, number]
+    heights /= all_heights[:, np.newaxis]
+    heights -= codes[:, np.newaxis] == np.arange(n_classes)
+    return heights
 
 
 def _checked_layer(subject: str, weights: FloatArray, shape: tuple[int | None, int]) -> FloatArray:
