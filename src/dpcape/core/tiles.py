@@ -10,6 +10,7 @@ import numpy as np
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.contributions import ROUND
 from dpcape.core.grid import GridRows
+from dpcape.core.word_counts import WordCounts, zero_counts
 
 # Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
 _ENTRIES = 1 << 17
@@ -88,6 +89,10 @@ def _no_series() -> Series:
     return Series(lambda: None, 0)
 
 
+def _no_counts() -> WordCounts:
+    return zero_counts(0, 1)
+
+
 @dataclass
 class Tile:
     """Some records, as a statistic sees them.
@@ -108,6 +113,8 @@ class Tile:
         and NaN for a missing value; without columns for other kinds.
     series : Series
         Time series of the only subject of a tile, where whole subjects are protected.
+    counts : WordCounts
+        Counts of words, for documents.
     """
 
     rows: GridRows
@@ -115,6 +122,7 @@ class Tile:
     targets: FloatArray
     codes: FloatArray
     series: Series = field(default_factory=_no_series)
+    counts: WordCounts = field(default_factory=_no_counts)
 
     @property
     def n_records(self) -> int:
@@ -137,6 +145,8 @@ def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tup
         part = slice(start, start + step)
         rows = GridRows(tile.rows.ints[part], tile.rows.steps)
         some = Tile(rows, tile.factors[part], tile.targets[part], tile.codes[part])
+        if len(tile.counts):
+            some.counts = tile.counts.chosen(part)
         yield some, None if gone is None or not gone[part].any() else gone[part]
 
 
@@ -158,8 +168,17 @@ def tile_of_series(series: Series) -> Tile:
     return Tile(GridRows(np.empty((1, 0)), 1.0), np.ones(1), np.zeros(1), np.empty((1, 0)), series)
 
 
+def tile_of_counts(counts: WordCounts) -> Tile:
+    """Return a tile of documents."""
+    n_records = len(counts)
+    nothing = np.empty((n_records, 0))
+    return Tile(GridRows(nothing, 1.0), np.ones(n_records), np.zeros(n_records), nothing, counts=counts)
+
+
 def empty_tile(kind: str, n_features: int) -> Tile:
     """Return a tile of rows of zeros, from which the shapes of a statistic's sums follow."""
+    if kind == "documents":
+        return tile_of_counts(zero_counts(_ALIGNED, n_features))
     zeros = np.zeros((_ALIGNED, n_features))
     if kind == "table":
         return tile_of_codes(zeros)

@@ -20,18 +20,31 @@ diameter is 2 clip.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.contributions import Form, WordOuter, WordSum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, Extent, rounding_in_blocks
+from dpcape.core.extent import (
+    BLOCK_ROWS,
+    UNIT_ROUNDOFF,
+    Extent,
+    cross_error,
+    exact_sums,
+    plain_error,
+    rounding_in_blocks,
+    row_error,
+)
 from dpcape.core.facts import PublicFacts
+from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import CountBlocks, SparseCounts
 from dpcape.core.statistic import Statistic, known
+from dpcape.core.tiles import Tile
+from dpcape.core.word_counts import WordCounts
 from dpcape.statistics.packing import (
     CubeSum,
     pack,
@@ -48,6 +61,8 @@ from dpcape.statistics.third_moments import checked_positive, checked_whitener
 LARGEST_TENSOR = 2**24
 # Entries of per-document tensors held at a time.
 _BUFFER_ENTRIES = 2**22
+# A document of fewer words has no triple.
+_FEWEST = 3
 
 
 class _OfDocuments(Statistic[CountBlocks, FloatArray]):
@@ -69,9 +84,34 @@ def _extent_of_shares(size: float, n_features: float, clip: float) -> Extent:
     return Extent(size, math.sqrt(2) * radius, radius, lambda n: 10 * summed(n))
 
 
+class _Summed(Summed[FloatArray]):
+    """Base class of moments of documents whose contributions the kernel adds."""
+
+    kinds = frozenset({"documents"})
+    units = frozenset({"record"})
+    _clip: float
+
+    @property
+    def _reach(self) -> float:
+        return min(self._clip, 1.0)
+
+
+def _added_shares(size: float, n_features: float, clip: float, moved: float) -> Extent:
+    """Return the extent of non-negative entries that add to one, clipped to length ``clip`` and put on grids.
+
+    Rounding keeps entries non-negative, so two contributions of at most r + e are at most sqrt(2) (r + e) apart, e how
+    far a contribution moves: ``moved`` on the grids, and by what its length is computed with. A squared length is added
+    up from terms whose absolute values are at most 13 |c|^6, |c|^6 at most (27/6)^2 times it, with n_features + 16
+    roundings each, so the length is off by at most 512 (n_features + 64) u of itself.
+    """
+    radius = min(clip, 1.0)
+    error = moved + 512 * (n_features + 64) * UNIT_ROUNDOFF * radius
+    return exact_sums(size, math.sqrt(2) * radius, radius, error=error)
+
+
 @known
-class WordShares(_OfDocuments):
-    """Mean over documents of the shares of words, as a plain vector."""
+class WordShares(_Summed):
+    """Mean over documents of the shares of words, as a plain vector; shares are put on 2^40 steps."""
 
     name = "word_shares"
 
@@ -82,24 +122,35 @@ class WordShares(_OfDocuments):
     @staticmethod
     def extent(*, n_features: float, clip: float) -> Extent:
         """Return the extent for a vocabulary of ``n_features`` words and contributions of length at most ``clip``."""
-        return _extent_of_shares(n_features, n_features, clip)
+        return _added_shares(n_features, n_features, clip, plain_error(n_features, min(clip, 1.0)))
 
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"n_features": self.facts.n_features, "clip": self._clip}
 
-    def total(self, records: CountBlocks) -> FloatArray:
-        result = np.zeros(self.size)
-        for counts in records.blocks(BLOCK_ROWS):
-            shares = _inverse(_row_sums(counts))
-            norms = np.sqrt(_row_sums(counts, counts.data**2)) * shares
-            result += _summed(counts, shares * _factors(norms, self._clip))
-        return result
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        of = tile.counts
+        shares = _inverse(of.lengths)
+        norms = np.sqrt(of.totals(of.counts**2)) * shares
+        return [WordSum(of, of.counts * of.each(shares * _factors(norms, self._clip)), self._reach)]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
 
 
 @known
-class WordPairs(_OfDocuments):
-    """Mean over documents of pairs of words, a symmetric matrix; optionally restricted to some public words."""
+class WordPairs(_Summed):
+    """Mean over documents of pairs of words, a symmetric matrix; optionally restricted to some public words.
+
+    With w the factor of c c' - diag c in a contribution, pairs of different words are products of x = sqrt(w) c, on the
+    grid of rows, and pairs of one word are w c (c - 1), on 2^40 steps; so nothing is subtracted. |x|^2 is at most 3/2
+    of a contribution: with s_k the sum of c^k and m the largest count, s_3 <= m s_2 and
+
+        |c c' - diag c|^2 - 4/9 |c|^4 = 5/9 s_2^2 - 2 s_3 + s_2 >= s_2 (5/9 m^2 - 2 m + 1) = s_2 (5 m - 3) (m - 3) / 9,
+
+    zero or more for m >= 3; for a words that occur twice and b once it is 5/9 (4 a + b)^2 - 12 a - b, positive if there
+    are at least three. A vector that were longer would count nothing.
+    """
 
     name = "word_pairs"
 
@@ -110,7 +161,10 @@ class WordPairs(_OfDocuments):
     @staticmethod
     def extent(*, n_features: float, n_words: float, clip: float) -> Extent:
         """Return the extent for ``n_words`` of ``n_features`` words and contributions of length at most ``clip``."""
-        return _extent_of_shares(packed_size(n_words), n_features, clip)
+        reach = _root_reach(min(clip, 1.0))
+        off = row_error(n_words, reach)
+        moved = cross_error(reach, reach, off, off) + plain_error(n_words, min(clip, 1.0))
+        return _added_shares(packed_size(n_words), n_features, clip, moved)
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -120,28 +174,35 @@ class WordPairs(_OfDocuments):
     def shape(self) -> tuple[int, ...]:
         return (self._words.size, self._words.size)
 
-    def total(self, records: CountBlocks) -> FloatArray:
-        n = self._words.size
-        matrix, diagonal, product = np.zeros((n, n)), np.zeros(n), np.empty((n, n))
-        for counts in restricted_blocks(records, self._words):
-            weights = self._weights(counts)
-            (counts.T @ _scaled(counts, weights)).toarray(out=product)
-            matrix += product
-            diagonal += _summed(counts, weights)
-        matrix[np.diag_indices(n)] -= diagonal
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        of = tile.counts.of_words(self._words, _FEWEST)
+        weights = of.each(self._weights(of))
+        again = of.counts * (of.counts - 1)
+        return [
+            WordOuter(of, of.counts * np.sqrt(weights), _root_reach(self._reach)),
+            WordSum(of, again * weights, self._reach),
+        ]
+
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        matrix, diagonal = sums
+        matrix[np.diag_indices(len(matrix))] = diagonal
         return pack(matrix)
 
-    def _weights(self, counts: SparseCounts) -> FloatArray:
+    def _weights(self, of: WordCounts) -> FloatArray:
         """Return the factor of c c' - diag c in each document's contribution."""
-        lengths = _row_sums(counts)
-        shares = _inverse(lengths * (lengths - 1))
-        squares = _row_sums(counts, counts.data**2)
+        shares = _inverse(of.lengths * (of.lengths - 1))
+        squares = of.totals(of.counts**2)
         # |c c' - diag c|_F^2; at least 4/9 of its first term, so nothing cancels.
-        norms = np.sqrt(squares**2 - 2 * _row_sums(counts, counts.data**3) + squares)
+        norms = np.sqrt(squares**2 - 2 * of.totals(of.counts**3) + squares)
         return shares * _factors(norms * shares, self._clip)
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack(packed, self._words.size)
+
+
+def _root_reach(radius: float) -> float:
+    """Return the largest length of sqrt(w) c for contributions of at most ``radius``, a little from above."""
+    return math.sqrt(1.5 * radius) * (1 + 2.0**-30)
 
 
 @known
@@ -322,11 +383,6 @@ def _times(counts: SparseCounts, dense: FloatArray) -> FloatArray:
     """Return counts times a dense matrix."""
     # SciPy's stubs leave open whether a product with a dense array is sparse.
     return cast(FloatArray, counts @ dense)
-
-
-def _summed(counts: SparseCounts, weights: FloatArray) -> FloatArray:
-    """Return the sum over documents of their counts times their weights."""
-    return cast(FloatArray, counts.T @ weights)
 
 
 def _row_sums(counts: SparseCounts, values: FloatArray | None = None) -> FloatArray:
