@@ -101,6 +101,11 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
             "A row on the grid is in its ball, and what is computed of it depends on that row alone.",
             "laws/test_kernel.py",
         ),
+        (
+            "word_counts.py",
+            "What is computed of a document depends on that document alone.",
+            "laws/test_kernel.py",
+        ),
         ("fine_grid.py", "Products in several steps are exact in each.", "laws/test_kernel_bases.py"),
         (
             "contributions.py",

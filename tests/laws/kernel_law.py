@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from dpcape.core.contributions import Form, WordOuter, WordSum
 from dpcape.core.errors import DpcapeError
-from dpcape.core.grid import GridRows
+from dpcape.core.grid import GridRows, PublicTriples
 from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.statistic import build
 from dpcape.core.tiles import Tile
@@ -83,10 +83,10 @@ def _noted() -> Iterator[list[Vector]]:
 
     def noting(values: Any, *arguments: Any, **options: Any) -> Any:
         # Which rows are shortened together depends on the tile; what they were before is noted.
-        # What words of documents have is noted with their forms.
+        # What words of documents have is noted with their forms, and public numbers are the same for all.
         caller = sys._getframe(1)
-        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordOuter)
-        if not of_words and caller.f_code.co_name not in ("_shorten", "lengths_of"):
+        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordOuter | WordCounts | PublicTriples)
+        if not of_words and caller.f_code.co_name not in ("_shorten", "lengths_of", "_close_lengths_of"):
             noted.append(np.array(values, dtype=np.float64))
         return rint(values, *arguments, **options)
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
-from dpcape.core.record_blocks import SparseCounts
+
+SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
+"""Word counts of some documents, one row each."""
+
+# Documents of up to 2^19 words are multiplied as they are; longer ones are divided by a power of two, and then rounded.
+_LENGTH_BITS = 19
 
 
 class WordCounts:
@@ -69,6 +75,25 @@ class WordCounts:
     def replaced(self, values: FloatArray) -> SparseCounts:
         """Return a sparse array with other values in the same places."""
         return csr_array((values, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape)
+
+    def products(self, ints: FloatArray) -> FloatArray:
+        """Return the products of documents, each divided by its length, with the public columns of whole numbers.
+
+        Columns are at most 2^32 long, and counts 2^20, after division and rounding too: the absolute values add up to
+        at most 2^52, so every sum is exact in any order.
+        """
+        found: FloatArray = np.asarray(self._shortened @ ints)
+        found *= np.divide(self._divisors, self.lengths, out=np.zeros(len(self)), where=self.lengths > 0)[:, np.newaxis]
+        return found
+
+    @cached_property
+    def _divisors(self) -> FloatArray:
+        _, exponents = np.frexp(self.lengths)
+        return np.ldexp(1.0, np.maximum(exponents - _LENGTH_BITS, 0))
+
+    @cached_property
+    def _shortened(self) -> SparseCounts:
+        return self.replaced(np.rint(self.counts / self.each(self._divisors)))
 
     def of_words(self, words: IntArray, fewest: int) -> WordCounts:
         """Return the counts of some public words; a document with fewer than ``fewest`` of them becomes zero."""

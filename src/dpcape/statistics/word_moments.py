@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.contributions import Form, WordOuter, WordSum
+from dpcape.core.contributions import Form, Plain, WordOuter, WordSum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import (
     BLOCK_ROWS,
@@ -40,6 +39,7 @@ from dpcape.core.extent import (
     row_error,
 )
 from dpcape.core.facts import PublicFacts
+from dpcape.core.grid import PublicColumns, PublicTriples, factors_into
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import CountBlocks, SparseCounts
 from dpcape.core.statistic import Statistic, known
@@ -59,8 +59,8 @@ from dpcape.statistics.third_moments import checked_positive, checked_whitener
 
 # A packed tensor of more entries than this is not released whole.
 LARGEST_TENSOR = 2**24
-# Entries of per-document tensors held at a time.
-_BUFFER_ENTRIES = 2**22
+# How many times as many numbers are computed together as for other statistics: 32 MiB.
+_LARGER_PARTS = 32
 # A document of fewer words has no triple.
 _FEWEST = 3
 
@@ -252,11 +252,11 @@ class WordTriples(_OfDocuments):
 
 
 @known
-class WhitenedWordTriples(_OfDocuments):
+class WhitenedWordTriples(_Summed):
     """Mean over documents of triples of words in public coordinates W'e_i, each document clipped to ``clip``.
 
-    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and added: the terms of the sum are
-    themselves bounded, so nothing else counts in the rounding. Words whose row of W is zero do not enter the
+    Every document's tensor of n_components^3 / 6 numbers is formed, clipped and put on 2^40 steps: the terms of the sum
+    are themselves in the ball, whatever they were computed from. Words whose row of W is zero do not enter the
     coordinates but count as words of the document.
     """
 
@@ -265,69 +265,77 @@ class WhitenedWordTriples(_OfDocuments):
     def __init__(self, facts: PublicFacts, clip: float, words: IntArray, whitener: FloatArray) -> None:
         super().__init__(facts, clip=clip, words=words, whitener=whitener)
         self._clip, self._words = checked_positive("clip", clip), checked_words(words, facts)
-        self._whitener = checked_whitener(whitener, facts, n_rows=self._words.size)
+        matrix = checked_whitener(whitener, facts, n_rows=self._words.size)
+        self._width = int(matrix.shape[1])
+        # A power of two is taken out, so that products neither overflow nor vanish.
+        _, self._exponent = np.frexp(np.abs(matrix).max())
+        scaled = np.ldexp(matrix, -self._exponent)
+        self._columns, self._triples = PublicColumns(scaled), PublicTriples(scaled)
+        self._pairs = PublicColumns((scaled[:, :, None] * scaled[:, None, :]).reshape(len(scaled), -1))
 
     @staticmethod
     def extent(*, n_features: float, n_components: float, clip: float) -> Extent:
         """Return the extent for ``n_components`` coordinates and contributions of length at most ``clip``."""
         size = packed_tensor_size(n_components)
-        # Blocks are smaller here, and a length is a sum over all entries of a document's tensor.
-        rounding = rounding_in_blocks(n_features, clip, block=_documents_per_block(size), further=size)
-        return Extent(size, 2 * clip, clip, rounding)
+        return exact_sums(size, 2 * clip, clip, error=plain_error(size, clip))
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        n_components = self._whitener.shape[1]
-        return {"n_features": self.facts.n_features, "n_components": n_components, "clip": self._clip}
+        return {"n_features": self.facts.n_features, "n_components": self._width, "clip": self._clip}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self._whitener.shape[1],) * 3
+        return (self._width,) * 3
 
-    def total(self, records: CountBlocks) -> FloatArray:
-        roots = root_multiplicities(self._whitener.shape[1])
-        result = np.zeros(self.size)
-        step = int(_documents_per_block(self.size))
-        for counts in restricted_blocks(records, self._words, step):
-            tensors = document_tensors(counts, self._whitener) * roots
-            norms = np.sqrt(np.einsum("np,np->n", tensors, tensors))
-            result += _factors(norms, self._clip) @ tensors
+    @property
+    def n_entries(self) -> int:
+        # Public products are computed for each part, so that a part has more documents than other statistics have rows.
+        return self.size // _LARGER_PARTS
+
+    def terms(self, tile: Tile) -> Sequence[Form]:
+        tensors = self._tensors(tile.counts.of_words(self._words, _FEWEST))
+        tensors *= root_multiplicities(self._width)
+        tensors = np.ldexp(tensors, 3 * self._exponent)
+        tensors *= factors_into(tensors, self._clip)[:, np.newaxis]
+        return [Plain(tensors, self._clip)]
+
+    def _tensors(self, of: WordCounts) -> FloatArray:
+        """Return each document's average over ordered triples of its words, (documents, packed entries)."""
+        # With q = c / L and z = W'q: L^2 z z z - L 3 Sym(A z) + 2 B over (L - 1)(L - 2), A = sum q W W', B = sum
+        # q W W W.
+        n, lengths = self._width, of.lengths[:, np.newaxis, np.newaxis]
+        common = np.where(lengths > 0, 1 / np.maximum((lengths - 1) * (lengths - 2), 1), 0.0)
+        scores = _products(of, self._columns)
+        squares = _products(of, self._pairs).reshape(-1, n, n)
+        result = np.empty((len(of), packed_tensor_size(n)))
+        start = 0
+        for j in range(n):
+            stop = start + (j + 1) * (n - j)
+            low, middle, high = scores[:, : j + 1, None], scores[:, j, None, None], scores[:, None, j:]
+            block = lengths**2 * low * middle * high
+            once = low * squares[:, j, None, j:] + middle * squares[:, : j + 1, j:]
+            once += high * squares[:, : j + 1, j, None]
+            block -= lengths * once
+            thrice = of.products(self._triples.ints(j))
+            thrice *= 2 * self._triples.units(j)
+            block += thrice.reshape(block.shape)
+            result[:, start:stop] = (block * common).reshape(len(block), -1)
+            start = stop
         return result
 
+    def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
+        return sums[0]
+
     def unpack(self, packed: FloatArray) -> FloatArray:
-        return unpack_tensor(packed, self._whitener.shape[1])
+        return unpack_tensor(packed, self._width)
 
 
-def _documents_per_block(size: float) -> float:
-    """Return how many documents' tensors of ``size`` entries are held at a time."""
-    return max(1, min(BLOCK_ROWS, _BUFFER_ENTRIES // size))
-
-
-def document_tensors(counts: SparseCounts, whitener: FloatArray) -> FloatArray:
-    """Return each document's average over ordered triples of its words, (documents, packed entries)."""
-    lengths = _row_sums(counts)
-    shares = _scaled(counts, _inverse(lengths))
-    # With q = c / L and z = W'q: L^2 z z z - L 3 Sym(A z) + 2 B over (L - 1)(L - 2), A = sum q W W', B = sum
-    # q W W W.
-    common = _inverse((lengths - 1) * (lengths - 2)) * (lengths > 0)
-    scores = _times(shares, whitener)
-    n = whitener.shape[1]
-    result = np.empty((counts.shape[0], packed_tensor_size(n)))
-    outer = (whitener[:, :, None] * whitener[:, None, :]).reshape(len(whitener), -1)
-    squares = _times(shares, outer).reshape(-1, n, n)
-    start = 0
-    for j in range(n):
-        stop = start + (j + 1) * (n - j)
-        low, middle, high = scores[:, : j + 1, None], scores[:, j, None, None], scores[:, None, j:]
-        block = (lengths**2)[:, None, None] * low * middle * high
-        once = low * squares[:, j, None, j:] + middle * squares[:, : j + 1, j:]
-        once += high * squares[:, : j + 1, j, None]
-        block -= lengths[:, None, None] * once
-        products = (whitener[:, : j + 1, None] * whitener[:, j, None, None]) * whitener[:, None, j:]
-        block += 2 * _times(shares, products.reshape(len(whitener), -1)).reshape(block.shape)
-        result[:, start:stop] = (block * common[:, None, None]).reshape(len(block), -1)
-        start = stop
-    return result
+def _products(of: WordCounts, columns: PublicColumns) -> FloatArray:
+    """Return the shares of words times public columns."""
+    found = of.products(columns.ints)
+    for unit in columns.units:
+        found *= unit
+    return found
 
 
 def restricted_blocks(records: CountBlocks, words: IntArray, step: int = BLOCK_ROWS) -> Iterator[SparseCounts]:
@@ -377,12 +385,6 @@ def _without_repeats(cube_entries: FloatArray, pairs: FloatArray, sums: FloatArr
     entries[every] += 2 * sums[i[every]] - np.diagonal(pairs)[i[every]]
     packed: FloatArray = entries * root_multiplicities(n)
     return packed
-
-
-def _times(counts: SparseCounts, dense: FloatArray) -> FloatArray:
-    """Return counts times a dense matrix."""
-    # SciPy's stubs leave open whether a product with a dense array is sparse.
-    return cast(FloatArray, counts @ dense)
 
 
 def _row_sums(counts: SparseCounts, values: FloatArray | None = None) -> FloatArray:
