@@ -53,7 +53,7 @@ def clipped(part: Array, clip: float) -> Array:
 def test_averages_over_ordered_pairs_and_triples(chosen: list[list[int]], clip: float) -> None:
     records = documents(csr_array(counts_of(chosen)))
     # Shares are on a grid of 2^40 steps, products of two on one of 2^20 for sqrt(3/2) each.
-    for order, make, step in ((1, word_shares, 2.0**-40), (2, word_pairs, 1.5 * 2.0**-20), (3, word_triples, 1e-13)):
+    for order, make, step in ((1, word_shares, 2.0**-40), (2, word_pairs, 1.5 * 2.0**-20), (3, word_triples, 2.0**-18)):
         statistic = make(records.facts(), clip=clip)
         expected = np.mean([clipped(average(text, order, np.eye(4)), clip) for text in chosen], axis=0)
         found = statistic.unpack(statistic.total(records) / len(chosen))
@@ -130,7 +130,7 @@ def test_many_documents_and_long_ones_agree_with_a_direct_formula() -> None:
         tensor -= np.einsum(order, pairs, eye)
     tensor += 2 * np.einsum("i,ij,jk->ijk", weights @ kept, eye, eye)
     statistic = word_triples(records.facts(), clip=1.0)
-    np.testing.assert_allclose(statistic.total(records), pack_tensor(tensor), rtol=1e-9, atol=1e-9)
+    assert np.linalg.norm(statistic.total(records) - pack_tensor(tensor)) <= 0.1 * statistic.rounding(2500)
     # The same tensor seen through coordinates, block by block.
     vectors = rng.normal(size=(6, 3))
     seen = whitened_word_triples(records.facts(), vectors, clip=100.0)

@@ -193,7 +193,8 @@ class PublicTriples:
         """Return the products with one middle index; each column is at most 2^32 long."""
         products = self._products(middle)
         products *= self._steps[middle]
-        return np.rint(products, out=products)
+        np.rint(products, out=products)
+        return products
 
     def units(self, middle: int) -> FloatArray:
         """Return the length of one step of each column."""
@@ -202,14 +203,14 @@ class PublicTriples:
     def _products(self, middle: int) -> FloatArray:
         low, high = self._matrix[:, : middle + 1], self._matrix[:, middle:]
         products = (low * self._matrix[:, middle, np.newaxis])[:, :, np.newaxis] * high[:, np.newaxis]
-        return products.reshape(len(products), -1)
+        return np.reshape(products, (len(products), -1))
 
     def _steps_of(self, products: FloatArray) -> FloatArray:
         # From above, and so coarse that all libraries agree on them.
         lengths = np.sqrt(np.einsum("ij,ij->j", products, products)) * (1 + len(products) * 2.0**-50)
         fractions, exponents = np.frexp(np.maximum(lengths, _SMALLEST_REACH))
-        lengths = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
-        return steps_per_unit(PUBLIC_BITS, len(products)) / lengths
+        above: FloatArray = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
+        return steps_per_unit(PUBLIC_BITS, len(products)) / above
 
 
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:

@@ -42,10 +42,10 @@ class WordCounts:
         """How often each word of each document occurs, one document after another."""
         return self.matrix.data
 
-    @property
+    @cached_property
     def words(self) -> IntArray:
         """Which words these are."""
-        return self.matrix.indices
+        return self.matrix.indices.astype(np.int64, copy=False)
 
     @cached_property
     def documents(self) -> IntArray:
@@ -89,7 +89,8 @@ class WordCounts:
     @cached_property
     def _divisors(self) -> FloatArray:
         _, exponents = np.frexp(self.lengths)
-        return np.ldexp(1.0, np.maximum(exponents - _LENGTH_BITS, 0))
+        divisors: FloatArray = np.ldexp(1.0, np.maximum(exponents - _LENGTH_BITS, 0))
+        return divisors
 
     @cached_property
     def _shortened(self) -> SparseCounts:
@@ -100,9 +101,9 @@ class WordCounts:
         if words.size == self.n_words:
             return self
         some = WordCounts(csr_array(self.matrix[:, words]))
-        return WordCounts(some.replaced(some.counts * some.each(some.lengths >= fewest)))
+        return WordCounts(some.replaced(some.counts * some.each((some.lengths >= fewest).astype(np.float64))))
 
-    def chosen(self, which: IntArray | slice) -> WordCounts:
+    def chosen(self, which: IntArray | slice[int, int, None]) -> WordCounts:
         """Return some of the documents."""
         return WordCounts(csr_array(self.matrix[which]))
 
