@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from dpcape.core.contributions import Form
+from dpcape.core.contributions import Form, WordOuter, WordSum
 from dpcape.core.errors import DpcapeError
-from dpcape.core.grid import GridRows
+from dpcape.core.grid import GridRows, PublicTriples
 from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.statistic import build
 from dpcape.core.tiles import Tile
+from dpcape.core.word_counts import WordCounts
 
 from .statistic_case import Case
 from .wide import MISSING
@@ -81,7 +83,10 @@ def _noted() -> Iterator[list[Vector]]:
 
     def noting(values: Any, *arguments: Any, **options: Any) -> Any:
         # Which rows are shortened together depends on the tile; what they were before is noted.
-        if sys._getframe(1).f_code.co_name not in ("_shorten", "lengths_of"):
+        # What words of documents have is noted with their forms, and public numbers are the same for all.
+        caller = sys._getframe(1)
+        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordOuter | WordCounts | PublicTriples)
+        if not of_words and caller.f_code.co_name not in ("_shorten", "lengths_of", "_close_lengths_of"):
             noted.append(np.array(values, dtype=np.float64))
         return rint(values, *arguments, **options)
 
@@ -114,7 +119,8 @@ def _arrays(form: Form) -> Iterator[NDArray[Any]]:
         if isinstance(value, GridRows):
             yield value.ints
         elif isinstance(value, np.ndarray):
-            yield value
+            # A number for each word of a document is written into a row for it.
+            yield form.of.filled(value) if isinstance(form, WordSum | WordOuter) else value
         elif hasattr(value, "added"):
             yield from _arrays(value)
 
@@ -136,12 +142,16 @@ def _tile(alone: Tile, unit: int, mates: Tile, size: int, at: int) -> Tile:
         placed(alone.factors, mates.factors, 1.0),
         placed(alone.targets, mates.targets, 0.0),
         placed(alone.codes, mates.codes, 0.0),
+        counts=WordCounts(csr_array(placed(alone.counts.matrix.toarray(), mates.counts.matrix.toarray(), 0.0)))
+        if len(alone.counts)
+        else alone.counts,
     )
 
 
 def _chosen(tile: Tile, which: NDArray[np.intp]) -> Tile:
     rows = GridRows(tile.rows.ints[which], tile.rows.steps)
-    return Tile(rows, tile.factors[which], tile.targets[which], tile.codes[which])
+    counts = tile.counts.chosen(which) if len(tile.counts) else tile.counts
+    return Tile(rows, tile.factors[which], tile.targets[which], tile.codes[which], counts=counts)
 
 
 # Ties -----------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What each record contributes to a total, in nine forms, and the exact sums of them.
+"""What each record contributes to a total, in eleven forms, and the exact sums of them.
 
 A statistic writes what the records of a tile contribute, and never adds. Every form is whole numbers, of which at most
 2^13 records are added in float64: the absolute values add up to at most 2^53, so that every addition is exact in any
@@ -19,7 +19,8 @@ from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
-from dpcape.core.grid import ROW_BITS, GridRows, steps_per_unit
+from dpcape.core.grid import LONGEST_SQUARE, ROW_BITS, GridRows, steps_per_unit
+from dpcape.core.word_counts import WordCounts, emptied
 
 ROUND = 1 << 13
 """Records per exact sum in float64."""
@@ -417,6 +418,97 @@ class Plain:
 
     def added(self, sums: FloatArray) -> FloatArray:
         sums += np.einsum("ij->j", self.ints)
+        return sums
+
+
+@dataclass(eq=False)
+class WordSum:
+    """Sum of vectors with one number for each word of a document, from 0 to ``reach``; any other counts nothing.
+
+    Attributes
+    ----------
+    of : WordCounts
+        Documents.
+    values : (entries,) array
+        A number for each word of each document.
+    reach : float
+        The largest.
+    """
+
+    of: WordCounts
+    values: FloatArray
+    reach: float
+    ints: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
+        self.ints[~((self.ints >= 0) & (self.ints <= 2.0**PLAIN_BITS))] = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.n_words,)
+
+    @property
+    def scale(self) -> float:
+        return self.reach / (2.0**PLAIN_BITS - 1)
+
+    def drop(self, gone: BoolArray) -> None:
+        emptied(self.ints, self.of, gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += np.bincount(self.of.words, self.ints, minlength=self.of.n_words)
+        return sums
+
+
+@dataclass(eq=False)
+class WordOuter:
+    """Sum of x x' of vectors with one number for each word of a document, on the grid of rows.
+
+    A vector that is longer than ``reach`` counts nothing, and so does one that is not finite.
+
+    Attributes
+    ----------
+    of : WordCounts
+        Documents.
+    values : (entries,) array
+        A number for each word of each document.
+    reach : float
+        Largest length of a vector.
+    """
+
+    of: WordCounts
+    values: FloatArray
+    reach: float
+    ints: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        with np.errstate(all="ignore"):
+            self.ints = np.rint(self.values * self._steps)
+            # Sums of whole numbers, exact where it matters.
+            lost = ~(self.of.totals(self.ints * self.ints) <= LONGEST_SQUARE)
+        emptied(self.ints, self.of, lost)
+
+    @property
+    def _steps(self) -> float:
+        return steps_per_unit(ROW_BITS, self.of.n_words) / self.reach
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.of.n_words, self.of.n_words)
+
+    @property
+    def scale(self) -> float:
+        return self._steps**-2
+
+    def drop(self, gone: BoolArray) -> None:
+        emptied(self.ints, self.of, gone)
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        rows = self.of.replaced(self.ints)
+        # Symmetric, and stored column by column as the sums are.
+        transposed = sums.T
+        transposed += (rows.T @ rows).toarray()
         return sums
 
 

@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-from scipy.sparse import csr_array
-
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.facts import PublicFacts
+from dpcape.core.word_counts import SparseCounts
 
 if TYPE_CHECKING:
     from dpcape.core.tiles import Tile
-
-SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
-"""Word counts of some documents, one row each."""
 
 Targets: TypeAlias = FloatArray | IntArray
 """Responses in [-1, 1], or class codes: positions in the public list of classes."""

@@ -11,6 +11,7 @@ from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.contributions import ROUND
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, steps_for
+from dpcape.core.word_counts import WordCounts, zero_counts
 
 # Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
 _ENTRIES = 1 << 17
@@ -89,6 +90,10 @@ def _no_series() -> Series:
     return Series(lambda: None, 0)
 
 
+def _no_counts() -> WordCounts:
+    return zero_counts(0, 1)
+
+
 @dataclass
 class Tile:
     """Some records, as a statistic sees them.
@@ -109,6 +114,8 @@ class Tile:
         and NaN for a missing value; without columns for other kinds.
     series : Series
         Time series of the only subject of a tile, where whole subjects are protected.
+    counts : WordCounts
+        Counts of words, for documents.
     """
 
     rows: GridRows
@@ -116,6 +123,7 @@ class Tile:
     targets: FloatArray
     codes: FloatArray
     series: Series = field(default_factory=_no_series)
+    counts: WordCounts = field(default_factory=_no_counts)
 
     @property
     def n_records(self) -> int:
@@ -138,6 +146,8 @@ def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tup
         part = slice(start, start + step)
         rows = GridRows(tile.rows.ints[part], tile.rows.steps)
         some = Tile(rows, tile.factors[part], tile.targets[part], tile.codes[part])
+        if len(tile.counts):
+            some.counts = tile.counts.chosen(part)
         yield some, None if gone is None or not gone[part].any() else gone[part]
 
 
@@ -159,8 +169,17 @@ def tile_of_series(series: Series) -> Tile:
     return Tile(GridRows(np.empty((1, 0)), 1.0), np.ones(1), np.zeros(1), np.empty((1, 0)), series)
 
 
+def tile_of_counts(counts: WordCounts) -> Tile:
+    """Return a tile of documents."""
+    n_records = len(counts)
+    nothing = np.empty((n_records, 0))
+    return Tile(GridRows(nothing, 1.0), np.ones(n_records), np.zeros(n_records), nothing, counts=counts)
+
+
 def empty_tile(facts: PublicFacts) -> Tile:
     """Return a tile of rows of zeros, from which the shapes and scales of a statistic's sums follow."""
+    if facts.kind == "documents":
+        return tile_of_counts(zero_counts(_ALIGNED, facts.n_features))
     zeros = np.zeros((_ALIGNED, facts.n_features))
     if facts.kind == "table":
         return tile_of_codes(zeros)

@@ -20,7 +20,8 @@ from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import into_balls
-from dpcape.core.tiles import Series, Tile, tile_of_rows, tile_of_series, tile_rows
+from dpcape.core.tiles import Series, Tile, tile_of_counts, tile_of_rows, tile_of_series, tile_rows
+from dpcape.core.word_counts import WordCounts
 from dpcape.records.counts import Counts, SparseBlock
 from dpcape.records.features import Features, Mask
 from dpcape.records.labels import Codes, Response
@@ -295,6 +296,10 @@ class Documents(Records):
         step = checked_size(size)
         # A document that cannot be read is a row of zeros, as a short one is.
         return (self._counts.read(at, min(at + step, self.n_records)) for at in range(0, self.n_records, step))
+
+    def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
+        """Return an iterator over tiles of documents; none is dropped, because rows of zeros contribute nothing."""
+        return ((tile_of_counts(WordCounts(block)), None) for block in self.blocks())
 
     @property
     def n_invalid(self) -> int:

@@ -1,0 +1,81 @@
+"""Moments of documents on their grids: how long their vectors can be, and searches for documents too far apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from dpcape import documents
+from dpcape.core.word_counts import WordCounts
+from dpcape.statistics.word_moments import (
+    _root_reach,
+    _triple_reaches,
+    whitened_word_triples,
+    word_pairs,
+    word_shares,
+    word_triples,
+)
+
+
+def _partitions(n_words: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """Yield the counts of all documents of so many words, up to the names of words."""
+    if not n_words:
+        yield ()
+    for count in range(min(n_words, largest), 0, -1):
+        yield from ((count, *others) for others in _partitions(n_words - count, count))
+
+
+def test_no_document_has_longer_vectors_than_their_grids_hold() -> None:
+    """All documents of 3 to 20 words, and some of words that occur very often."""
+    texts = [text for length in range(3, 21) for text in _partitions(length, length)]
+    texts += [(often, *[1] * others) for often in (50, 1000, 2**31) for others in (1, 2, 10, 1000)]
+    for text in texts:
+        c = np.array(text, dtype=float)
+        s = {power: math.fsum(c**power) for power in (2, 3, 4, 6)}
+        pairs = math.sqrt(s[2] ** 2 - 2 * s[3] + s[2])
+        assert s[2] / pairs <= _root_reach(1.0) ** 2
+        twice, thrice = c * (c - 1), c * (c - 1) * (c - 2)
+        equal = math.fsum(twice**2) * s[2] - math.fsum((twice * c) ** 2)
+        different = s[2] ** 3 - 3 * s[2] * s[4] + 2 * s[6]
+        tensor = math.sqrt(max(different, 0.0) + 3 * max(equal, 0.0) + math.fsum(thrice**2))
+        ones, other, one = _triple_reaches(1.0)
+        assert len(text) < 3 or s[2] ** 1.5 / tensor <= ones**3
+        assert len(text) < 2 or math.fsum(twice**2) ** 0.75 / tensor <= other**1.5
+        assert len(text) < 2 or s[2] ** 1.5 / tensor <= one**3
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.2, 1e-9, 1e9])
+def test_no_two_documents_are_farther_apart_than_the_sensitivity(clip: float) -> None:
+    draw = np.random.default_rng(4)
+    n_words = 12
+    texts = [draw.multinomial(length, draw.dirichlet(np.full(n_words, a))) for a in (0.05, 0.3, 3) for length in (3, 5)]
+    texts += [draw.multinomial(length, draw.dirichlet(np.full(n_words, 1.0))) for length in (3, 4, 50, 10**4, 10**9)]
+    # Pairs without a common word, and the longest documents there are.
+    texts += [np.repeat([1, 0], 6), np.repeat([0, 1], 6), np.eye(n_words)[0] * (2.0**31 - 1), np.eye(n_words)[1] * 3]
+    texts += [np.repeat([2.0**31 - 1, 0], 6), np.repeat([0, 2.0**31 - 1], 6)]
+    whitener = draw.normal(size=(n_words, 3)) * [1.0, 1e-150, 1e20]
+    for make in (word_shares, word_pairs, word_triples, whitened_word_triples):
+        public = (whitener,) if make is whitened_word_triples else ()
+        values = []
+        for text in texts:
+            records = documents(csr_array(np.array([text], dtype=np.int64)))
+            statistic = make(records.facts(), *public, clip=clip)  # type: ignore[operator]  # of several signatures
+            values.append(statistic.total(records))
+        found = np.array(values)
+        assert np.isfinite(found).all()
+        assert np.linalg.norm(found, axis=1).max() <= statistic.radius + statistic.rounding(1)
+        assert np.linalg.norm(found[:, None] - found[None], axis=2).max() <= statistic.sensitivity(1)
+
+
+def test_products_of_very_long_documents_are_those_of_their_shares() -> None:
+    draw = np.random.default_rng(6)
+    counts = np.vstack([draw.integers(0, 2**31, size=(3, 40)), draw.integers(0, 5, size=(3, 40)), np.zeros((1, 40))])
+    public = np.rint(draw.normal(size=(40, 3)) * 2.0**28)
+    found = WordCounts(csr_array(counts.astype(float))).products(public)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(found, shares @ public, rtol=0, atol=2.0**32 * 2.0**-16)
+    np.testing.assert_allclose(found[3:], (shares @ public)[3:], rtol=1e-14, atol=1e-6)
