@@ -101,11 +101,6 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
             "A row on the grid is in its ball, and what is computed of it depends on that row alone.",
             "laws/test_kernel.py",
         ),
-        (
-            "word_counts.py",
-            "What is computed of a document depends on that document alone.",
-            "laws/test_kernel.py",
-        ),
         ("fine_grid.py", "Products in several steps are exact in each.", "laws/test_kernel_bases.py"),
         (
             "contributions.py",
@@ -114,7 +109,7 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
         ),
         (
             "word_counts.py",
-            "Counts of words in a tile are whole numbers, document by document.",
+            "What is computed of a document depends on that document alone.",
             "laws/test_kernel_words.py",
         ),
         ("tiles.py", "The shape of a tile follows from public numbers.", "laws/test_kernel.py"),

@@ -22,10 +22,11 @@ from .site_process import read, write
 TESTS = Path(__file__).parents[1]
 NAMES = ("lima", "lyon", "oslo", "rome")
 # Lines of code. A change that raises one says why in a sentence here.
-# The kernel, 690 lines, is part of it: what every statistic added up by itself before.
-MOST_OF_CORE = 6_300
-# Modules: a site computes the memory of all releases of an approved study, by two small modules of formulas.
-MOST_LOADED, MOST_MODULES = 13_700, 147
+# The kernel, 800 lines, is part of it: what every statistic added up by itself before.
+MOST_OF_CORE = 6_500
+# Modules: a site computes the memory of all releases of an approved study, by two small modules of formulas; the kernel
+# has five.
+MOST_LOADED, MOST_MODULES = 13_700, 152
 OTHER_SIDE = ("estimators", "federation", "planning", "postprocessing", "report", "runs", "engines", "audit", "steward")
 
 HEAD = """\

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,17 +31,6 @@ LEVEL = 1e-4
 EFFECTS = np.array([0.4, -0.2, 0.0])
 
 
-class Arrays:
-    """Records as arrays, clipped to a bound."""
-
-    def __init__(self, x: Vector, y: NDArray[Any], bound: float) -> None:
-        self.weights = np.minimum(1.0, bound / np.maximum(np.linalg.norm(x, axis=1), 1e-300))
-        self.rows, self.targets, self.n_records = x * self.weights[:, None], y, len(x)
-
-    def weighted_blocks(self, size: int) -> Iterator[tuple[Vector, NDArray[Any], Vector]]:
-        yield self.rows, self.targets, self.weights
-
-
 class SumRounds:
     """Private means with noise of scale diameter / (N mu), without a protocol."""
 
@@ -52,7 +40,8 @@ class SumRounds:
         self.bound, self.n_coefficients, self.share, self.scale = bound, x.shape[1] + 1, 1 / len(x), 0.0
         kind: dict[str, Any] = {"classes": [0, 1]} if y.dtype == int else {"response": (-1, 1)}
         self._facts = labelled(np.zeros((1, x.shape[1])), [0], bound=bound, **kind).facts()
-        self._records, self._mu, self._shares, self._source = Arrays(x, y, bound), mu, list(shares), source
+        self._records, self._mu = labelled(x, y, bound=bound, **kind), mu
+        self._shares, self._source = list(shares), source
 
     def mean(self, statistic: str, **public: Any) -> Any:
         made = build(statistic, self._facts, {"intercept": True, **public})
