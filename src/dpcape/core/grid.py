@@ -175,7 +175,7 @@ class PublicColumns:
 
 
 class PublicTriples:
-    """Products of three columns of a public matrix as integers, computed anew whenever they are asked for.
+    """Products of three columns of a public matrix as integers, computed whenever they are asked for.
 
     There are many: entries a <= j <= b, by the middle index j, then a, then b.
 
