@@ -174,45 +174,6 @@ class PublicColumns:
         return squares
 
 
-class PublicTriples:
-    """Products of three columns of a public matrix as integers, computed whenever they are asked for.
-
-    There are many: entries a <= j <= b, by the middle index j, then a, then b.
-
-    Parameters
-    ----------
-    matrix : (D, K) array
-        Numbers of at most 1 in absolute value.
-    """
-
-    def __init__(self, matrix: FloatArray) -> None:
-        self._matrix = matrix
-        self._steps = [self._steps_of(self._products(j)) for j in range(matrix.shape[1])]
-
-    def ints(self, middle: int) -> FloatArray:
-        """Return the products with one middle index; each column is at most 2^32 long."""
-        products = self._products(middle)
-        products *= self._steps[middle]
-        np.rint(products, out=products)
-        return products
-
-    def units(self, middle: int) -> FloatArray:
-        """Return the length of one step of each column."""
-        return 1 / self._steps[middle]
-
-    def _products(self, middle: int) -> FloatArray:
-        low, high = self._matrix[:, : middle + 1], self._matrix[:, middle:]
-        products = (low * self._matrix[:, middle, np.newaxis])[:, :, np.newaxis] * high[:, np.newaxis]
-        return np.reshape(products, (len(products), -1))
-
-    def _steps_of(self, products: FloatArray) -> FloatArray:
-        # From above, and so coarse that all libraries agree on them.
-        lengths = np.sqrt(np.einsum("ij,ij->j", products, products)) * (1 + len(products) * 2.0**-50)
-        fractions, exponents = np.frexp(np.maximum(lengths, _SMALLEST_REACH))
-        above: FloatArray = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
-        return steps_per_unit(PUBLIC_BITS, len(products)) / above
-
-
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 

@@ -29,7 +29,7 @@ from dpcape.core.contributions import Cross, Form, Plain, WordOuter, WordSum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import UNIT_ROUNDOFF, Extent, cross_error, exact_sums, plain_error, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import GridRows, PublicColumns, PublicTriples, factors_into, on_grid, reach_on_grid
+from dpcape.core.grid import PUBLIC_BITS, GridRows, PublicColumns, factors_into, on_grid, reach_on_grid, steps_per_unit
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
@@ -50,6 +50,8 @@ from dpcape.statistics.third_moments import checked_positive, checked_whitener
 LARGEST_TENSOR = 2**24
 # How many times as many numbers are computed together as for other statistics: 32 MiB.
 _LARGER_PARTS = 32
+# Shorter products of three columns vanish.
+_SMALLEST = 1e-140
 # A document of fewer words has no triple.
 _FEWEST = 3
 
@@ -332,6 +334,45 @@ class WhitenedWordTriples(_OfDocuments):
 
     def unpack(self, packed: FloatArray) -> FloatArray:
         return unpack_tensor(packed, self._width)
+
+
+class PublicTriples:
+    """Products of three columns of a public matrix as integers, computed whenever they are asked for.
+
+    There are many: entries a <= j <= b, by the middle index j, then a, then b.
+
+    Parameters
+    ----------
+    matrix : (D, K) array
+        Numbers of at most 1 in absolute value.
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._matrix = matrix
+        self._steps = [self._steps_of(self._products(j)) for j in range(matrix.shape[1])]
+
+    def ints(self, middle: int) -> FloatArray:
+        """Return the products with one middle index; each column is at most 2^32 long."""
+        products = self._products(middle)
+        products *= self._steps[middle]
+        np.rint(products, out=products)
+        return products
+
+    def units(self, middle: int) -> FloatArray:
+        """Return the length of one step of each column."""
+        return 1 / self._steps[middle]
+
+    def _products(self, middle: int) -> FloatArray:
+        low, high = self._matrix[:, : middle + 1], self._matrix[:, middle:]
+        products = (low * self._matrix[:, middle, np.newaxis])[:, :, np.newaxis] * high[:, np.newaxis]
+        return np.reshape(products, (len(products), -1))
+
+    def _steps_of(self, products: FloatArray) -> FloatArray:
+        # From above, and so coarse that all libraries agree on them.
+        lengths = np.sqrt(np.einsum("ij,ij->j", products, products)) * (1 + len(products) * 2.0**-50)
+        fractions, exponents = np.frexp(np.maximum(lengths, _SMALLEST))
+        above: FloatArray = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
+        return steps_per_unit(PUBLIC_BITS, len(products)) / above
 
 
 def _products(of: WordCounts, columns: PublicColumns) -> FloatArray:
