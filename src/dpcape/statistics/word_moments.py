@@ -29,7 +29,7 @@ from dpcape.core.contributions import Cross, Form, Plain, WordOuter, WordSum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import UNIT_ROUNDOFF, Extent, cross_error, exact_sums, plain_error, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import PUBLIC_BITS, GridRows, PublicColumns, factors_into, on_grid, reach_on_grid, steps_per_unit
+from dpcape.core.grid import PUBLIC_BITS, PublicColumns, factors_into, on_grid, reach_on_grid, steps_per_unit
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
@@ -228,17 +228,15 @@ class WordTriples(_OfDocuments):
     def terms(self, tile: Tile) -> Sequence[Form]:
         of = tile.counts.of_words(self._words, _FEWEST)
         weights, different = _triple_weights(of, self._clip), of.totals(np.sign(of.counts))
-        c, reaches = of.counts, _triple_reaches(self._reach)
-        roots = np.cbrt(weights)
-
-        def on_its_grid(values: FloatArray, fewest: int, reach: float) -> GridRows:
-            return on_grid(of.filled(values * of.each((different >= fewest).astype(np.float64))), reach)
-
-        ones = c * of.each(roots)
+        c, dense, roots = of.counts, of.filled(of.counts), np.cbrt(weights)[:, np.newaxis]
+        three, twice, once = _triple_reaches(self._reach)
+        of_two = roots * (different >= 2)[:, np.newaxis]
+        rows = on_grid(dense * (roots * (different >= 3)[:, np.newaxis]), three)
+        left, right = on_grid(dense * (dense - 1) * (of_two * of_two), twice), on_grid(dense * of_two, once)
         return [
             WordSum(of, c * (c - 1) * (c - 2) * of.each(weights), self._reach),
-            Cross(on_its_grid(c * (c - 1) * of.each(roots * roots), 2, reaches[1]), on_its_grid(ones, 2, reaches[2])),
-            *cubes(on_its_grid(ones, 3, reaches[0])),
+            Cross(left, right),
+            *cubes(rows),
         ]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
