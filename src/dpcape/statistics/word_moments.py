@@ -73,8 +73,8 @@ def _added_shares(size: float, n_features: float, clip: float, moved: float) -> 
 
     Rounding keeps entries non-negative, so two contributions of at most r + e are at most sqrt(2) (r + e) apart, e how
     far a contribution moves: ``moved`` on the grids, and by what its length is computed with. A squared length is added
-    up from terms whose absolute values are at most 13 |c|^6, |c|^6 at most (27/6)^2 times it, with n_features + 16
-    roundings each, so the length is off by at most 512 (n_features + 64) u of itself.
+    up from terms whose absolute values are at most 13 |c|^6, |c|^6 at most (27/6)^2 times it (searched), with
+    n_features + 16 roundings each, so the length is off by at most 512 (n_features + 64) u of itself.
     """
     radius = min(clip, 1.0)
     error = moved + 512 * (n_features + 64) * UNIT_ROUNDOFF * radius
@@ -410,8 +410,8 @@ def _triple_reaches(radius: float) -> tuple[float, float, float]:
 
     With t the tensor of a document, |c|^3 / |t| is at most 2.1214 for three different words or more (equal for three
     words), and for two or more |c (c - 1)|^(3/2) / |t| is at most 1.3094 (four times one word and another), and
-    |c|^3 / |t| 3.2275 (twice one word and another); both approach one for longer documents. Searched through all
-    documents of up to 24 words (tests/laws).
+    |c|^3 / |t| 3.2275 (twice one word and another); not proved, but searched through all documents of up to
+    20 words (tests/laws). No guarantee rests on it: a longer vector counts nothing, and a contribution is then shorter.
     """
     return (2.13 * radius) ** (1 / 3), (1.32 * radius) ** (2 / 3), (3.24 * radius) ** (1 / 3)
 
