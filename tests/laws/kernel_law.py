@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from dpcape.core.contributions import Form, WordOuter, WordSum
+from dpcape.core.contributions import Form, WordSum
 from dpcape.core.errors import DpcapeError
-from dpcape.core.grid import GridRows, PublicTriples
+from dpcape.core.grid import GridRows
 from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.statistic import build
 from dpcape.core.tiles import Tile
 from dpcape.core.word_counts import WordCounts
+from dpcape.statistics.word_moments import PublicTriples
 
 from .statistic_case import Case
 from .wide import MISSING
@@ -85,7 +86,7 @@ def _noted() -> Iterator[list[Vector]]:
         # Which rows are shortened together depends on the tile; what they were before is noted.
         # What words of documents have is noted with their forms, and public numbers are the same for all.
         caller = sys._getframe(1)
-        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordOuter | WordCounts | PublicTriples)
+        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordCounts | PublicTriples)
         if not of_words and caller.f_code.co_name not in ("_shorten", "lengths_of", "_close_lengths_of"):
             noted.append(np.array(values, dtype=np.float64))
         return rint(values, *arguments, **options)
@@ -120,7 +121,7 @@ def _arrays(form: Form) -> Iterator[NDArray[Any]]:
             yield value.ints
         elif isinstance(value, np.ndarray):
             # A number for each word of a document is written into a row for it.
-            yield form.of.filled(value) if isinstance(form, WordSum | WordOuter) else value
+            yield form.of.filled(value) if isinstance(form, WordSum) else value
         elif hasattr(value, "added"):
             yield from _arrays(value)
 

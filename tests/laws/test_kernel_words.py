@@ -63,7 +63,7 @@ def test_no_two_documents_are_farther_apart_than_the_sensitivity(clip: float) ->
         values = []
         for text in texts:
             records = documents(csr_array(np.array([text], dtype=np.int64)))
-            statistic = make(records.facts(), *public, clip=clip)  # type: ignore[operator]  # of several signatures
+            statistic = make(records.facts(), *public, clip=clip)
             values.append(statistic.total(records))
         found = np.array(values)
         assert np.isfinite(found).all()

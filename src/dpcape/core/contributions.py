@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.grid import LONGEST_SQUARE, ROW_BITS, GridRows, steps_per_unit
-from dpcape.core.word_counts import WordCounts, emptied
+from dpcape.core.word_counts import WordCounts
 
 ROUND = 1 << 13
 """Records per exact sum in float64."""
@@ -442,8 +442,16 @@ class WordSum:
 
     def __post_init__(self) -> None:
         with np.errstate(all="ignore"):
-            self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
-        self.ints[~((self.ints >= 0) & (self.ints <= 2.0**PLAIN_BITS))] = 0.0
+            self.ints = np.rint(self.values * self._steps)
+            lost = self._lost()
+        self.ints[lost] = 0.0
+
+    @property
+    def _steps(self) -> float:
+        return (2.0**PLAIN_BITS - 1) / self.reach
+
+    def _lost(self) -> BoolArray:
+        return ~((self.ints >= 0) & (self.ints <= 2.0**PLAIN_BITS))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -451,10 +459,10 @@ class WordSum:
 
     @property
     def scale(self) -> float:
-        return self.reach / (2.0**PLAIN_BITS - 1)
+        return 1 / self._steps
 
     def drop(self, gone: BoolArray) -> None:
-        emptied(self.ints, self.of, gone)
+        self.ints[gone[self.of.documents]] = 0.0
 
     def added(self, sums: FloatArray) -> FloatArray:
         sums += np.bincount(self.of.words, self.ints, minlength=self.of.n_words)
@@ -462,36 +470,17 @@ class WordSum:
 
 
 @dataclass(eq=False)
-class WordOuter:
-    """Sum of x x' of vectors with one number for each word of a document, on the grid of rows.
-
-    A vector that is longer than ``reach`` counts nothing, and so does one that is not finite.
-
-    Attributes
-    ----------
-    of : WordCounts
-        Documents.
-    values : (entries,) array
-        A number for each word of each document.
-    reach : float
-        Largest length of a vector.
-    """
-
-    of: WordCounts
-    values: FloatArray
-    reach: float
-    ints: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        with np.errstate(all="ignore"):
-            self.ints = np.rint(self.values * self._steps)
-            # Sums of whole numbers, exact where it matters.
-            lost = ~(self.of.totals(self.ints * self.ints) <= LONGEST_SQUARE)
-        emptied(self.ints, self.of, lost)
+class WordOuter(WordSum):
+    """Sum of x x' of such vectors, on the grid of rows; one that is longer than ``reach`` counts nothing."""
 
     @property
     def _steps(self) -> float:
         return steps_per_unit(ROW_BITS, self.of.n_words) / self.reach
+
+    def _lost(self) -> BoolArray:
+        # Sums of whole numbers, exact where it matters.
+        lost: BoolArray = ~(self.of.totals(self.ints * self.ints) <= LONGEST_SQUARE)
+        return lost[self.of.documents]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -500,9 +489,6 @@ class WordOuter:
     @property
     def scale(self) -> float:
         return self._steps**-2
-
-    def drop(self, gone: BoolArray) -> None:
-        emptied(self.ints, self.of, gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
         rows = self.of.replaced(self.ints)

@@ -174,45 +174,6 @@ class PublicColumns:
         return squares
 
 
-class PublicTriples:
-    """Products of three columns of a public matrix as integers, computed anew whenever they are asked for.
-
-    There are many: entries a <= j <= b, by the middle index j, then a, then b.
-
-    Parameters
-    ----------
-    matrix : (D, K) array
-        Numbers of at most 1 in absolute value.
-    """
-
-    def __init__(self, matrix: FloatArray) -> None:
-        self._matrix = matrix
-        self._steps = [self._steps_of(self._products(j)) for j in range(matrix.shape[1])]
-
-    def ints(self, middle: int) -> FloatArray:
-        """Return the products with one middle index; each column is at most 2^32 long."""
-        products = self._products(middle)
-        products *= self._steps[middle]
-        np.rint(products, out=products)
-        return products
-
-    def units(self, middle: int) -> FloatArray:
-        """Return the length of one step of each column."""
-        return 1 / self._steps[middle]
-
-    def _products(self, middle: int) -> FloatArray:
-        low, high = self._matrix[:, : middle + 1], self._matrix[:, middle:]
-        products = (low * self._matrix[:, middle, np.newaxis])[:, :, np.newaxis] * high[:, np.newaxis]
-        return np.reshape(products, (len(products), -1))
-
-    def _steps_of(self, products: FloatArray) -> FloatArray:
-        # From above, and so coarse that all libraries agree on them.
-        lengths = np.sqrt(np.einsum("ij,ij->j", products, products)) * (1 + len(products) * 2.0**-50)
-        fractions, exponents = np.frexp(np.maximum(lengths, _SMALLEST_REACH))
-        above: FloatArray = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
-        return steps_per_unit(PUBLIC_BITS, len(products)) / above
-
-
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 
@@ -338,14 +299,14 @@ def lengths_of(rows: FloatArray) -> FloatArray:
 
     A row is multiplied by a power of two such that its largest entry is from 1/2 to 1. Its entries are rounded to b
     bits, so few that D squares of them add up within 2^53, exactly in any order; sqrt(D)/2 of the last bits is added.
-    Rows shorter than 2^-900 count as that long.
+    Rows shorter than 2^-990 count as that long.
     """
     width = rows.shape[1]
     largest = np.abs(rows).max(axis=1, initial=0.0)
     finite = np.isfinite(largest)
     _, exponents = np.frexp(np.where(finite, largest, 0.0))
     bits = (_EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
-    powers = np.where(largest > 0, np.maximum(exponents, -900), 0) - bits
+    powers = np.where(largest > 0, np.maximum(exponents, -990), 0) - bits
     with np.errstate(all="ignore"):
         ints = rows * np.ldexp(1.0, -powers)[:, np.newaxis]
         np.rint(ints, out=ints)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.facts import PublicFacts
-from dpcape.core.word_counts import SparseCounts
 
 if TYPE_CHECKING:
     from dpcape.core.tiles import Tile
@@ -76,17 +75,6 @@ class RowOrLabelledBlocks(Protocol):
 
     def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
         """Return blocks of at most ``size`` clipped rows, with the targets of these rows if there are any."""
-
-
-class CountBlocks(Protocol):
-    """Word counts of documents, read in blocks."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of words in the vocabulary."""
-
-    def blocks(self, size: int) -> Iterator[SparseCounts]:
-        """Return blocks of at most ``size`` documents; one with fewer than three words is a row of zeros."""
 
 
 class HeldRecords(TiledRecords, Protocol):

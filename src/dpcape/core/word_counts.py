@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 
 SparseCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 """Word counts of some documents, one row each."""
@@ -111,8 +111,3 @@ class WordCounts:
 def zero_counts(n_documents: int, n_words: int) -> WordCounts:
     """Return documents without words."""
     return WordCounts(csr_array((n_documents, n_words), dtype=np.float64))
-
-
-def emptied(values: FloatArray, of: WordCounts, gone: BoolArray) -> None:
-    """Set the values of some documents to zero."""
-    values[gone[of.documents]] = 0.0

@@ -29,7 +29,7 @@ from dpcape.core.contributions import Cross, Form, Plain, WordOuter, WordSum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import UNIT_ROUNDOFF, Extent, cross_error, exact_sums, plain_error, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import GridRows, PublicColumns, PublicTriples, factors_into, on_grid, reach_on_grid
+from dpcape.core.grid import PUBLIC_BITS, PublicColumns, factors_into, on_grid, reach_on_grid, steps_per_unit
 from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
@@ -50,6 +50,8 @@ from dpcape.statistics.third_moments import checked_positive, checked_whitener
 LARGEST_TENSOR = 2**24
 # How many times as many numbers are computed together as for other statistics: 32 MiB.
 _LARGER_PARTS = 32
+# Shorter products of three columns vanish.
+_SMALLEST = 1e-140
 # A document of fewer words has no triple.
 _FEWEST = 3
 
@@ -71,8 +73,8 @@ def _added_shares(size: float, n_features: float, clip: float, moved: float) -> 
 
     Rounding keeps entries non-negative, so two contributions of at most r + e are at most sqrt(2) (r + e) apart, e how
     far a contribution moves: ``moved`` on the grids, and by what its length is computed with. A squared length is added
-    up from terms whose absolute values are at most 13 |c|^6, |c|^6 at most (27/6)^2 times it, with n_features + 16
-    roundings each, so the length is off by at most 512 (n_features + 64) u of itself.
+    up from terms whose absolute values are at most 13 |c|^6, |c|^6 at most (27/6)^2 times it (searched), with
+    n_features + 16 roundings each, so the length is off by at most 512 (n_features + 64) u of itself.
     """
     radius = min(clip, 1.0)
     error = moved + 512 * (n_features + 64) * UNIT_ROUNDOFF * radius
@@ -226,17 +228,15 @@ class WordTriples(_OfDocuments):
     def terms(self, tile: Tile) -> Sequence[Form]:
         of = tile.counts.of_words(self._words, _FEWEST)
         weights, different = _triple_weights(of, self._clip), of.totals(np.sign(of.counts))
-        c, reaches = of.counts, _triple_reaches(self._reach)
-        roots = np.cbrt(weights)
-
-        def on_its_grid(values: FloatArray, fewest: int, reach: float) -> GridRows:
-            return on_grid(of.filled(values * of.each((different >= fewest).astype(np.float64))), reach)
-
-        ones = c * of.each(roots)
+        c, dense, roots = of.counts, of.filled(of.counts), np.cbrt(weights)[:, np.newaxis]
+        three, twice, once = _triple_reaches(self._reach)
+        of_two = roots * (different >= 2)[:, np.newaxis]
+        rows = on_grid(dense * (roots * (different >= 3)[:, np.newaxis]), three)
+        left, right = on_grid(dense * (dense - 1) * (of_two * of_two), twice), on_grid(dense * of_two, once)
         return [
             WordSum(of, c * (c - 1) * (c - 2) * of.each(weights), self._reach),
-            Cross(on_its_grid(c * (c - 1) * of.each(roots * roots), 2, reaches[1]), on_its_grid(ones, 2, reaches[2])),
-            *cubes(on_its_grid(ones, 3, reaches[0])),
+            Cross(left, right),
+            *cubes(rows),
         ]
 
     def packed(self, sums: Sequence[FloatArray]) -> FloatArray:
@@ -334,6 +334,45 @@ class WhitenedWordTriples(_OfDocuments):
         return unpack_tensor(packed, self._width)
 
 
+class PublicTriples:
+    """Products of three columns of a public matrix as integers, computed whenever they are asked for.
+
+    There are many: entries a <= j <= b, by the middle index j, then a, then b.
+
+    Parameters
+    ----------
+    matrix : (D, K) array
+        Numbers of at most 1 in absolute value.
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._matrix = matrix
+        self._steps = [self._steps_of(self._products(j)) for j in range(matrix.shape[1])]
+
+    def ints(self, middle: int) -> FloatArray:
+        """Return the products with one middle index; each column is at most 2^32 long."""
+        products = self._products(middle)
+        products *= self._steps[middle]
+        np.rint(products, out=products)
+        return products
+
+    def units(self, middle: int) -> FloatArray:
+        """Return the length of one step of each column."""
+        return 1 / self._steps[middle]
+
+    def _products(self, middle: int) -> FloatArray:
+        low, high = self._matrix[:, : middle + 1], self._matrix[:, middle:]
+        products = (low * self._matrix[:, middle, np.newaxis])[:, :, np.newaxis] * high[:, np.newaxis]
+        return np.reshape(products, (len(products), -1))
+
+    def _steps_of(self, products: FloatArray) -> FloatArray:
+        # From above, and so coarse that all libraries agree on them.
+        lengths = np.sqrt(np.einsum("ij,ij->j", products, products)) * (1 + len(products) * 2.0**-50)
+        fractions, exponents = np.frexp(np.maximum(lengths, _SMALLEST))
+        above: FloatArray = np.ldexp((np.floor(fractions * 2.0**20) + 1) * 2.0**-20, exponents)
+        return steps_per_unit(PUBLIC_BITS, len(products)) / above
+
+
 def _products(of: WordCounts, columns: PublicColumns) -> FloatArray:
     """Return the shares of words times public columns."""
     found = of.products(columns.ints)
@@ -371,8 +410,8 @@ def _triple_reaches(radius: float) -> tuple[float, float, float]:
 
     With t the tensor of a document, |c|^3 / |t| is at most 2.1214 for three different words or more (equal for three
     words), and for two or more |c (c - 1)|^(3/2) / |t| is at most 1.3094 (four times one word and another), and
-    |c|^3 / |t| 3.2275 (twice one word and another); both approach one for longer documents. Searched through all
-    documents of up to 24 words (tests/laws).
+    |c|^3 / |t| 3.2275 (twice one word and another); not proved, but searched through all documents of up to
+    20 words (tests/laws). No guarantee rests on it: a longer vector counts nothing, and a contribution is then shorter.
     """
     return (2.13 * radius) ** (1 / 3), (1.32 * radius) ** (2 / 3), (3.24 * radius) ** (1 / 3)
 
