@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ import pytest
 
 from dpcape import PCA, Federation, Independent, LinearRegression, Replay, in_process, labelled, rows, views
 from dpcape.core.errors import InvalidParameter, UtilityWarning
+from dpcape.core.grid import steps_for
 from dpcape.core.statistic import build
 from dpcape.postprocessing.scaling import Scaling, centre_from, lengths_hidden, radius_from, scale_from, top_of
-from dpcape.statistics.scaling import Scaled, Standardised, bin_ends, bins_of
+from dpcape.statistics.scaling import Scaled, bin_ends, bins_of, standardised
 
 from .statistic_case import Case, all_cases
 
@@ -93,10 +93,12 @@ def test_arrays_that_are_not_finite_are_refused(case: Case, wrong: float) -> Non
 def test_standardised_rows_are_exactly_within_the_ball() -> None:
     generator = np.random.default_rng(1)
     records = rows(generator.normal(size=(200, 3)), bound=5.0)
-    seen = Standardised(records, (3,), np.array([0.1, 3.0, -1.0]), np.array([0.3, 1e-9, 7.0]), np.array([0.2]))
-    for block in seen.feature_blocks(64):
-        for row in block:
-            assert sum(Fraction(float(entry)) ** 2 for entry in row) <= 1
+    arrays = np.array([0.1, 3.0, -1.0]), np.array([0.3, 1e-9, 7.0]), np.array([0.2])
+    for tile, _ in records.tiles():
+        seen = standardised(tile, (3,), *arrays)
+        for row in seen.rows.ints:
+            assert sum(int(entry) ** 2 for entry in row) <= 2**40
+        assert seen.rows.steps == steps_for(3, (1.0,))
 
 
 def test_every_scaled_statistic_is_searched() -> None:
@@ -108,10 +110,12 @@ def test_a_row_shortened_twice_keeps_its_line() -> None:
     x = np.array([[0.5, 0.2], [3.0, -4.0], [40.0, 9.0]])
     records = labelled(x, [0.0, 0.5, 1.0], bound=2.0, response=(-1, 1))
     centre, scale, radius = np.array([0.4, -0.3]), np.array([0.5, 2.0]), np.array([1.5])
-    ((block, targets, weights),) = Standardised(records, (2,), centre, scale, radius).weighted_blocks(8)
-    assert np.allclose(block / weights[:, np.newaxis], (x - centre) / scale / radius)
+    ((tile, _),) = records.tiles()
+    seen = standardised(tile, (2,), centre, scale, radius, with_factors=True)
+    block, weights = seen.rows.values[:3], seen.factors[:3]
+    assert np.allclose(block / weights[:, np.newaxis], (x - centre) / scale / radius, rtol=1e-4)
     assert (weights <= 1).all()
-    assert np.allclose(targets, [0.0, 0.5, 1.0])
+    assert np.allclose(seen.targets[:3], [0.0, 0.5, 1.0])
 
 
 # The free cap.

@@ -30,24 +30,6 @@ class TiledRecords(Protocol):
         """Return tiles, and which of their records are to be dropped; None for none."""
 
 
-class RowBlocks(Protocol):
-    """Rows of bounded length, read in blocks."""
-
-    @property
-    def n_records(self) -> int:
-        """Number of rows."""
-
-    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
-        """Return blocks of clipped rows, each (at most ``size``, n_features)."""
-
-
-class ShortenedBlocks(Protocol):
-    """Rows of bounded length, and the factor in [0, 1] by which each row was shortened."""
-
-    def shortened_blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Return blocks of at most ``size`` clipped rows, and their factors."""
-
-
 class LabelledBlocks(Protocol[TargetsT_co]):
     """Rows of bounded length, each with a response or a class, read in blocks."""
 
@@ -57,24 +39,6 @@ class LabelledBlocks(Protocol[TargetsT_co]):
 
     def blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co]]:
         """Return blocks of at most ``size`` clipped rows, and the targets of these rows."""
-
-
-class WeightedBlocks(Protocol[TargetsT_co]):
-    """Rows of bounded length with targets, and the factor in [0, 1] by which each row was shortened."""
-
-    @property
-    def n_records(self) -> int:
-        """Number of rows."""
-
-    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, TargetsT_co, FloatArray]]:
-        """Return blocks of at most ``size`` clipped rows, the targets of these rows, and their factors."""
-
-
-class RowOrLabelledBlocks(Protocol):
-    """Rows of bounded length, read in blocks, with targets if the records have them."""
-
-    def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
-        """Return blocks of at most ``size`` clipped rows, with the targets of these rows if there are any."""
 
 
 class HeldRecords(TiledRecords, Protocol):

@@ -30,7 +30,7 @@ from dpcape.statistics.basis import Basis, BasisPart, basis_parts
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 from dpcape.statistics.packing import pack, packed_size, unpack
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
 
@@ -309,21 +309,21 @@ class ResidualMaps(_InBasis[FloatArray]):
 
 
 @known
-class ScaledBasisMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
+class ScaledBasisMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = BasisMoments
 
 
 @known
-class ScaledCentredBasisMoments(ScaledSum[tuple[FloatArray, FloatArray, FloatArray]]):
+class ScaledCentredBasisMoments(Scaled[tuple[FloatArray, FloatArray, FloatArray]]):
     """Mean and second moment in a public basis of standardised rows, and the energy it leaves out."""
 
     inner = CentredBasisMoments
 
 
 @known
-class ScaledResidualMaps(ScaledSum[FloatArray]):
+class ScaledResidualMaps(Scaled[FloatArray]):
     """What a public basis leaves of standardised rows, times their scores."""
 
     inner = ResidualMaps

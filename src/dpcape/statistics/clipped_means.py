@@ -18,7 +18,7 @@ from dpcape.core.kernel import Summed
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.moments import row_bound
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 
 # Weight of the clipped part relative to the bound: larger with public ranges, where it determines an interval's width.
 _WITH_RANGES, _WITHOUT = 1.0, 0.5
@@ -141,7 +141,7 @@ def clipped_means(facts: PublicFacts) -> ClippedMeans:
 
 
 @known
-class ScaledClippedMeans(ScaledSum[Means]):
+class ScaledClippedMeans(Scaled[Means]):
     """Mean of standardised rows, of their squared entries, and of the part that clipping took away."""
 
     inner = ClippedMeans

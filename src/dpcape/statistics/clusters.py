@@ -20,7 +20,7 @@ from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.moments import row_bound
 from dpcape.statistics.reduced import checked_matrix, public_products, reduced_rows
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.third_moments import checked_positive
 
 _LARGEST_CENTRE = 1e102
@@ -242,7 +242,7 @@ def reduced_cluster_sums(
 
 
 @known
-class ScaledClusterSums(ScaledSum[ClusterMeans]):
+class ScaledClusterSums(Scaled[ClusterMeans]):
     """Shares and sums of the standardised rows nearest to each centre."""
 
     inner = ClusterSums

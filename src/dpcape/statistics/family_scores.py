@@ -28,7 +28,7 @@ from dpcape.statistics.regression_rounds import (
     regressor_bound,
     regressor_reach,
 )
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 from dpcape.statistics.score_rounds import ScoresAndCurvature, shares
 
 RATIO_CLIP = 2.5
@@ -276,14 +276,14 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
 
 @known
-class ScaledRatioScores(ScaledSum[RatioScoreMeans]):
+class ScaledRatioScores(Scaled[RatioScoreMeans]):
     """Scores of positive responses, of standardised records."""
 
     inner = RatioScores
 
 
 @known
-class ScaledClassScores(ScaledSum[ScoresAndCurvature]):
+class ScaledClassScores(Scaled[ScoresAndCurvature]):
     """Scores and curvature of several classes, of standardised records."""
 
     inner = ClassScores

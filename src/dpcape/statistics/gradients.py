@@ -8,20 +8,20 @@ ever formed).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.arrays import BoolArray, FloatArray, IntArray
 from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, lengths_of, on_grid, reach_on_grid
-from dpcape.core.kernel import Summed, exact_sums_of
+from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
@@ -129,11 +129,9 @@ class LayeredGradient(Summed[FloatArray]):
     def assumption(self) -> str:
         return feature_map(self._features).assumption if self._features else super().assumption
 
-    def total(self, records: TiledRecords) -> FloatArray:
-        """Return the packed sum of contributions; features of the records are kept for the next round."""
-        if self._features:
-            records = with_features(records, self._features)
-        return self.packed([entry.values() for entry in exact_sums_of(self, records)])
+    def contributed(self, records: TiledRecords) -> Iterator[tuple[Sequence[Form], int, BoolArray | None]]:
+        """Yield the terms of all tiles; features of the records are kept for the next round."""
+        return super().contributed(with_features(records, self._features) if self._features else records)
 
     def terms(self, tile: Tile) -> Sequence[Form]:
         if self._features and not isinstance(tile, MappedTile):

@@ -1,6 +1,6 @@
 """Statistics of regressions in rounds: weighted moments, residuals, scores and curvature at public coefficients.
 
-A row that was shortened by w (``records/clip.py``, or :class:`~dpcape.statistics.scaling.Standardised`) enters with
+A row that was shortened by w (``records/clip.py``, or :func:`~dpcape.statistics.scaling.standardised`) enters with
 that weight: the whole record (b, x, a y) is multiplied by w, so that a linear model that holds for the record holds for
 what enters (Mallows 1975). In the following v = w (b, x), with |v|^2 <= R^2 = B^2 + b^2, because w x is at most B long
 and w at most 1. The coefficients and matrices come from the aggregator; every contribution is bounded for any of them.
@@ -44,7 +44,7 @@ from dpcape.statistics.regression_moment import (
     joined_moment,
     response_weight_for,
 )
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 
 LARGEST_SQUARE = 25.0
 """Squared residuals count up to this many times the released mean square."""
@@ -362,21 +362,21 @@ def _clipped(vectors: FloatArray, clip: float) -> Sum:
 
 
 @known
-class ScaledWeightedRegressionMoment(ScaledSum[FloatArray]):
+class ScaledWeightedRegressionMoment(Scaled[FloatArray]):
     """Mean of u u' of standardised records."""
 
     inner = WeightedRegressionMoment
 
 
 @known
-class ScaledResidualSpread(ScaledSum[FloatArray]):
+class ScaledResidualSpread(Scaled[FloatArray]):
     """Spread of residuals of standardised records."""
 
     inner = ResidualSpread
 
 
 @known
-class ScaledResidualGradient(ScaledSum[FloatArray]):
+class ScaledResidualGradient(Scaled[FloatArray]):
     """Clipped gradients of standardised records."""
 
     inner = ResidualGradient

@@ -9,26 +9,24 @@ diameter is a public constant whatever was released, and whatever an aggregator 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, ForEachRow, IntArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.contributions import Cells, Form, Sum
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import clipped, on_grid, squares_in_steps, steps_for
 from dpcape.core.kernel import Summed
-from dpcape.core.record_blocks import RowBlocks, Targets, WeightedBlocks
-from dpcape.core.statistic import AnyStatistic, MeanT_co, PublicValue, Statistic, known
+from dpcape.core.statistic import MeanT_co, PublicValue, known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.length_bins import N_BINS
 from dpcape.statistics.moments import CentredMoments, FirstMoments, MomentsBySite, SecondMoment, SiteCentredMoments
 from dpcape.statistics.reduced import checked_matrix
-from dpcape.statistics.unit_ball import clip_to_ball
 
 BIN_RATIO = 2.0**0.25
 """Ratio of the ends of a bin."""
@@ -38,93 +36,6 @@ USUAL_LENGTH = 1.2
 # Steps of the grid of lengths: squares up to 2^52 are exact.
 _BIN_BITS = 26
 _ROW_KINDS = frozenset({"rows", "labelled", "views", "subjects"})
-
-
-class Standardised:
-    """Records seen through a public centre, scale and radius: z = (x - centre) / (scale * radius), at most 1 long.
-
-    Each view has its own radius and unit ball. The arrays may be anything finite: a row that is not finite after the
-    division becomes zero, and the last step is always the clipping.
-
-    Parameters
-    ----------
-    records : RowBlocks or WeightedBlocks
-        Records of a site, clipped to their bounds.
-    widths : tuple of int
-        Columns per view.
-    centre, scale : (D,) array
-        Public numbers, one per column.
-    radius : (views,) array
-        Public numbers, one per view.
-    """
-
-    def __init__(
-        self,
-        records: RowBlocks | WeightedBlocks[Targets],
-        widths: tuple[int, ...],
-        centre: FloatArray,
-        scale: FloatArray,
-        radius: FloatArray,
-    ) -> None:
-        self._records: Any = records  # type: ignore[explicit-any]  # which of the interfaces, a caller knows
-        self._views = views_of(widths)
-        self._moves, self._divides = bool(np.any(centre != 0)), bool(np.any(scale != 1))
-        self._radius = np.repeat(radius, widths)
-        self._centres, self._scales, self._radii = map(ForEachRow, (centre, scale, self._radius))
-
-    @property
-    def n_records(self) -> int:
-        """Number of records."""
-        return int(self._records.n_records)
-
-    def feature_blocks(self, size: int) -> Iterator[FloatArray]:
-        """Return blocks of standardised rows; the buffer is used again."""
-        buffer = np.empty((0, len(self._radius)))
-        for block in self._records.feature_blocks(size):
-            if len(buffer) < len(block):
-                buffer = np.empty(block.shape)
-            yield self._standardised(block, None, buffer[: len(block)])[0]
-
-    def blocks(self, size: int) -> Iterator[FloatArray | tuple[FloatArray, Targets]]:
-        """Return blocks of standardised rows, with the targets of these rows if there are any."""
-        for block in self._records.blocks(size):
-            if isinstance(block, tuple):
-                yield self._standardised(block[0], None)[0], block[1]
-            else:
-                yield self._standardised(block, None)[0]
-
-    def weighted_blocks(self, size: int) -> Iterator[tuple[FloatArray, Targets, FloatArray]]:
-        """Return blocks of standardised rows, their targets, and the factors by which rows were shortened in all.
-
-        A row that was shortened by w before is w x: its standardised form, shortened alike, is (w x - w centre) /
-        (scale * radius).
-        """
-        for block, targets, weights in self._records.weighted_blocks(size):
-            rows, factors = self._standardised(block, weights)
-            yield rows, targets, weights * factors
-
-    def shortened_blocks(self, size: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Return blocks of standardised rows, and the factors by which rows were shortened in all."""
-        for block, factors in self._records.shortened_blocks(size):
-            rows, more = self._standardised(block, None)
-            yield rows, factors * more
-
-    def _standardised(
-        self, block: FloatArray, weights: FloatArray | None, rows: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return new rows inside the unit ball of each view, and the smallest factor of clipping per row."""
-        n_rows = len(block)
-        rows = np.empty(block.shape) if rows is None else rows
-        with np.errstate(all="ignore"):
-            # A centre of zeros and a scale of ones change nothing and are left out.
-            if self._moves:
-                centre = self._centres.of(n_rows)
-                block = np.subtract(block, centre if weights is None else weights[:, np.newaxis] * centre, out=rows)
-            if self._divides:
-                block = np.divide(block, self._scales.of(n_rows), out=rows)
-            np.divide(block, self._radii.of(n_rows), out=rows)
-        factors = [clip_to_ball(rows[:, view]) for view in self._views]
-        return rows, factors[0] if len(factors) == 1 else np.minimum.reduce(factors)
 
 
 def standardised(
@@ -173,69 +84,7 @@ def scaled_facts(facts: PublicFacts) -> PublicFacts:
     return msgspec.structs.replace(facts, bounds=(1.0,) * len(facts.bounds), longest=())
 
 
-class Scaled(Statistic[RowBlocks | WeightedBlocks[Targets], MeanT_co]):
-    """Statistic of standardised records.
-
-    A subclass names the statistic it is made of, ``inner``. The proof of that statistic uses of a record only that
-    each view is at most its bound long (and of a target its range). :class:`Standardised` rows are at most 1 long for
-    any finite public arrays, so the diameter is that of ``inner`` for bounds of 1.
-
-    Parameters
-    ----------
-    facts : PublicFacts
-        Public facts of the records.
-    centre, scale : (D,) array
-        Public numbers, one per column.
-    radius : (views,) array
-        Public numbers, one per view.
-    **public
-        Public values of ``inner``.
-    """
-
-    inner: ClassVar[type[AnyStatistic]]
-
-    def __init_subclass__(cls, **options: object) -> None:
-        super().__init_subclass__(**options)
-        if hasattr(cls, "inner"):
-            cls.name = f"scaled_{cls.inner.name}"
-            cls.kinds, cls.units = cls.inner.kinds & _ROW_KINDS, cls.inner.units
-            cls.extent = staticmethod(cls.inner.extent)
-
-    def __init__(
-        self, facts: PublicFacts, centre: FloatArray, scale: FloatArray, radius: FloatArray, **public: PublicValue
-    ) -> None:
-        super().__init__(facts, centre=centre, scale=scale, radius=radius, **public)
-        self._arrays = (
-            checked_matrix("centre", centre, (facts.n_features,)),
-            checked_matrix("scale", scale, (facts.n_features,)),
-            checked_matrix("radius", radius, (len(facts.widths),)),
-        )
-        make: Callable[..., AnyStatistic] = self.inner  # type: ignore[explicit-any]  # keywords differ
-        self._inner = make(scaled_facts(facts), **public)
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return self._inner.numbers
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._inner.shape
-
-    def at(self, place: int) -> Self:
-        """Return the same statistic for the site at this place."""
-        moved = super().at(place)
-        moved._inner = self._inner.at(place)
-        return moved
-
-    def total(self, records: RowBlocks | WeightedBlocks[Targets]) -> FloatArray:
-        return self._inner.total(Standardised(records, self.facts.widths, *self._arrays))
-
-    def unpack(self, packed: FloatArray) -> MeanT_co:
-        """Return the mean of the standardised records, in the form of ``inner``."""
-        return cast(MeanT_co, self._inner.unpack(packed))
-
-
-class ScaledSum(Summed[MeanT_co]):
+class Scaled(Summed[MeanT_co]):
     """Statistic of standardised records.
 
     A subclass names the statistic it is made of, ``inner``. The proof of that statistic uses of a record only that
@@ -302,28 +151,28 @@ class ScaledSum(Summed[MeanT_co]):
 
 
 @known
-class ScaledFirstMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
+class ScaledFirstMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Mean of standardised rows, and of their squared entries."""
 
     inner = FirstMoments
 
 
 @known
-class ScaledSecondMoment(ScaledSum[FloatArray]):
+class ScaledSecondMoment(Scaled[FloatArray]):
     """Mean of z z' of standardised rows."""
 
     inner = SecondMoment
 
 
 @known
-class ScaledCentredMoments(ScaledSum[tuple[FloatArray, FloatArray]]):
+class ScaledCentredMoments(Scaled[tuple[FloatArray, FloatArray]]):
     """Mean and second moment of standardised rows, released jointly."""
 
     inner = CentredMoments
 
 
 @known
-class ScaledSiteCentredMoments(ScaledSum[MomentsBySite]):
+class ScaledSiteCentredMoments(Scaled[MomentsBySite]):
     """Second moment of standardised rows, and their numbers and sums by site, released jointly."""
 
     inner = SiteCentredMoments

@@ -27,7 +27,7 @@ from dpcape.statistics.regression_rounds import (
     regressor_bound,
     regressor_reach,
 )
-from dpcape.statistics.scaling import ScaledSum
+from dpcape.statistics.scaling import Scaled
 
 SCORE_RADIUS = 0.28353
 """Largest length of scores and curvature of a record, in units of R^2."""
@@ -210,14 +210,14 @@ def _within(values: FloatArray, low: float, high: float) -> FloatArray:
 
 
 @known
-class ScaledLogisticScores(ScaledSum[ScoresAndCurvature]):
+class ScaledLogisticScores(Scaled[ScoresAndCurvature]):
     """Scores and curvature of standardised records."""
 
     inner = LogisticScores
 
 
 @known
-class ScaledCountScores(ScaledSum[CountScoreMeans]):
+class ScaledCountScores(Scaled[CountScoreMeans]):
     """Scores and curvature of counts, of standardised records."""
 
     inner = CountScores
