@@ -23,7 +23,8 @@ TESTS = Path(__file__).parents[1]
 NAMES = ("lima", "lyon", "oslo", "rome")
 # Lines of code. A change that raises one says why in a sentence here.
 MOST_OF_CORE = 5_900
-MOST_LOADED, MOST_MODULES = 13_700, 145
+# Modules: a site computes the memory of all releases of an approved study, by two small modules of formulas.
+MOST_LOADED, MOST_MODULES = 13_700, 147
 OTHER_SIDE = ("estimators", "federation", "planning", "postprocessing", "report", "runs", "engines", "audit", "steward")
 
 HEAD = """\

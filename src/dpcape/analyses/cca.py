@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import Workspace
 from dpcape.analyses.parameters import n_components
 from dpcape.analyses.pca import ADJUST, ADJUSTED, ANALYZE_GAUSS, OF_MEANS, WIDE_NOTE
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -14,6 +15,7 @@ from dpcape.analyses.wide import (
     N_X_BASIS,
     N_Y_BASIS,
     VIEW_BASES,
+    bytes_of_view_bases,
     columns_of_views,
     map_releases,
     refused_maps,
@@ -81,6 +83,14 @@ def _schedule(p: Public) -> Steps:
     yield from map_releases(p, in_bases, plan, moments, has_radius)
 
 
+def bytes_of_draws(n_first: float, n_second: float) -> float:
+    """Return the bytes of the draws that tell pairs of views with so many columns from noise."""
+    # Imported here: sites, which never ask, need not load it.
+    from dpcape.postprocessing.component_tests import draws_bytes
+
+    return draws_bytes(int(n_first), int(n_second))
+
+
 def _numbers(p: Public) -> dict[str, float | None]:
     # Each view is divided by its bound, or by its radius, and is at most 1 long.
     return {"n_features": p.n_features, "bound": math.sqrt(p.n_views), "single": p.single}
@@ -105,6 +115,8 @@ CCA = Analysis(
     facts=(N_X_BASIS, N_Y_BASIS),
     derived=view_basis_columns,
     schedule=_schedule,
+    workspace=lambda p, sizes: Workspace(public=bytes_of_view_bases(p)),
+    results=lambda p, sizes: bytes_of_draws(*columns_of_views(p)),
     variants=(
         Variant("cca", _TITLE, _OPTIONS, {"center": True, "scale": None}),
         Variant("uncentred-cca", f"{_TITLE}, without centring", _OPTIONS, {"center": False, "scale": None}),

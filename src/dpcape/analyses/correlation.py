@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dpcape.analyses.cca import centred_moments_of_views
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Noise, Public, Variant, public_facts
+from dpcape.analyses.footprint import OBJECT_BYTES
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, Parameter, shown
 from dpcape.analyses.pca import ANALYZE_GAUSS
@@ -87,6 +88,7 @@ CORRELATION = Analysis(
         Parameter("scale", CHOICE, "private", words=("private", "none")),
     ),
     schedule=_schedule,
+    results=lambda p, sizes: OBJECT_BYTES * max(sizes),
     variants=(
         Variant("correlation", "Correlations", fixed={"scale": "private"}),
         Variant("correlation-as-given", "Correlations of columns as given", fixed={"scale": "none"}),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import directions_of_rounds
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, shown
 from dpcape.analyses.release import Release, Steps
@@ -90,6 +91,7 @@ COX = Analysis(
         "columns": parameters.get("columns"),
     },
     schedule=_schedule,
+    workspace=directions_of_rounds,
     variants=(Variant("cox", "Hazard ratios (Cox)", ("n_covariates",), yardstick=RADIUS),),
     measure=Noise("noise of a log hazard ratio per standard deviation (half of the records have their event)", _noise),
     audit=(AuditCase("cox", {"columns": ("other", "group")}, "followed", 4),),

@@ -6,12 +6,16 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpcape.analyses.parameters import REQUIRED, Parameter
 from dpcape.analyses.release import Either, Refusal, Release, Schedule
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import MOST_VIEWS, PublicFacts
+from dpcape.core.limits import check_size
+
+if TYPE_CHECKING:
+    from dpcape.analyses.footprint import Workspace
 
 VERIFIED, CONDITIONAL = "verified", "conditional"
 LAW = "tests/laws/test_statistics.py::test_no_two_contributions_are_farther_apart_than_the_diameter"
@@ -227,6 +231,11 @@ class Analysis:
         Facts about records that a plan needs in addition to columns, bounds and sizes.
     derived : callable or None
         Function from the parameters to further public numbers.
+    workspace : callable or None
+        Function from public numbers and the sizes of all releases to the memory of public arrays and at a site; None
+        where vectors of the size of the releases are all there is (``analyses.footprint``).
+    results : callable or None
+        The same for the bytes that results take besides a few vectors; asked at the coordinator alone.
     law : str
         Test that searches what it releases for violations of the proof; empty if there is none.
     reason : str
@@ -258,6 +267,8 @@ class Analysis:
     audit: tuple[AuditCase, ...] = ()
     facts: tuple[Parameter, ...] = ()
     derived: Callable[[Mapping[str, object]], Mapping[str, object]] | None = None
+    workspace: Callable[[Public, Sequence[float]], Workspace] | None = None
+    results: Callable[[Public, Sequence[float]], float] | None = None
     law: str = ""
     reason: str = ""
     reference: str = ""
@@ -333,6 +344,15 @@ class Analysis:
         """Return the names of all statistics the analysis may request; sites refuse any other."""
         return frozenset(entry.statistic for step in self.releases(public, _one) for entry in alternatives(step))
 
+    def sizes(self, public: Public) -> tuple[float, ...]:
+        """Return how many numbers each release has, of alternatives the larger; refuse what no message can carry."""
+        sizes = []
+        for step in self.releases(public, _one):
+            possible = {entry.extent.released_size: entry for entry in possible_releases(step)}
+            sizes.append(max(possible))
+            check_size(possible[sizes[-1]].statistic, int(sizes[-1]))
+        return tuple(sizes)
+
     def shares(self, public: Public) -> tuple[float, ...]:
         """Return the shares of mu^2, one per release."""
         return tuple(share for step in self.releases(public, _one) for share in _repeated(step))
@@ -382,6 +402,11 @@ def stated_of(analysis: Analysis) -> tuple[str, ...]:
 def alternatives(step: Release | Either) -> Sequence[Release]:
     """Return the releases of a step: one, or two if an earlier result chooses between them."""
     return (step.first, step.second) if isinstance(step, Either) else (step,)
+
+
+def possible_releases(step: Release | Either) -> Sequence[Release]:
+    """Return the releases of a step that may be made, whatever earlier results are."""
+    return step.possible if isinstance(step, Either) else (step,)
 
 
 def _one(number: int, release: Release) -> float:

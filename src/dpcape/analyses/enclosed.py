@@ -100,7 +100,8 @@ def _enclosed_step(step: Step, enclosure: Enclosure) -> Step:
     if isinstance(step, Refusal):
         return step
     if isinstance(step, Either):
-        return Either(_enclosed_release(step.first, enclosure), _enclosed_release(step.second, enclosure))
+        first, second = (_enclosed_release(entry, enclosure) for entry in (step.first, step.second))
+        return replace(step, first=first, second=second)
     return _enclosed_release(step, enclosure)
 
 
@@ -182,7 +183,7 @@ def _read(step: list[PlainRelease]) -> Step:
     if len(releases) not in (1, 2):
         remedy = "Report this to the package's authors."
         raise InvalidParameter("A step of an analysis", "be one release or two alternatives", "more or fewer", remedy)
-    return releases[0] if len(releases) == 1 else Either(*releases)
+    return releases[0] if len(releases) == 1 else Either(releases[0], releases[1])
 
 
 def _read_release(plain: PlainRelease) -> Release:

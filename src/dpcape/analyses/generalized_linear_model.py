@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import directions_of_rounds
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, OTHER, WHOLE, Parameter, check_number, check_whole, shown
 from dpcape.analyses.regression import (
@@ -119,6 +120,7 @@ GENERALIZED_LINEAR_MODEL = Analysis(
     parameters=(Parameter("family", CHOICE, words=FAMILIES), OFFSET, RIDGE, SCALE, INTERCEPT, CONFIDENCE),
     facts=(Parameter("n_classes", WHOLE, 3, 2, 1000, optional=True, title="Classes"),),
     schedule=_schedule,
+    workspace=directions_of_rounds,
     variants=(
         _variant(GAUSSIAN, "response"),
         _variant(LOGISTIC, "classes", 2),

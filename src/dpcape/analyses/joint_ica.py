@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpcape.analyses.description import ICA, LAW, RADIUS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import Workspace
 from dpcape.analyses.parameters import CHOICE, FLAG, NUMBER, OTHER, WHOLE, Parameter
 from dpcape.analyses.release import Refusal, Release, Steps
-from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, map_share, maps_used
+from dpcape.analyses.wide import MAPS, SOURCE_MAPS, InBasis, bytes_of_basis, map_share, maps_used
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.statistic import extent_of
@@ -295,6 +296,7 @@ JOINT_ICA = Analysis(
         ),
     ),
     derived=_derived,
+    workspace=lambda p, sizes: Workspace(public=bytes_of_basis(p)),
     schedule=lambda p: _of_people(p) if p.unit == "subject" else _of_time_points(p),
     variants=(
         Variant("joint-ica", "Joint ICA, per time point", _TIME_POINT, {"solver": "moment"}, note=_NOTE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpcape.analyses.description import BOUND, COMPONENTS, LAW, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import OBJECT_BYTES
 from dpcape.analyses.parameters import FLAG, OTHER, Parameter, check_confidence, check_flag
 from dpcape.analyses.release import Steps
 from dpcape.analyses.scaling import CLIP, clipping, scaled_release, scaling
@@ -46,6 +47,7 @@ MEAN = Analysis(
     records="rows",
     parameters=(CONFIDENCE, CLIP, Parameter("recentre", FLAG, False, refuse=_refuse_recentre)),
     schedule=_schedule,
+    results=lambda p, sizes: 2 * OBJECT_BYTES * p.n_features,
     variants=(Variant("mean", "Mean", yardstick=BOUND),),
     measure=Noise("noise of each entry of the mean, against the bound", _noise, "bound", is_error=True),
     audit=(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dpcape.analyses.description import LAW, MODELS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import whole_tensors
 from dpcape.analyses.moment_shares import (
     DESIGN,
     DESIGN_NOTE,
@@ -99,6 +100,7 @@ MIXTURE_MODEL = Analysis(
         Parameter("n_iter", WHOLE, "auto", 0, 1000, words=("auto",)),
     ),
     schedule=_schedule,
+    workspace=whole_tensors,
     variants=(
         Variant("mixture-model", "Mixture of Gaussians", _OPTIONS, {"design": "full"}, note=DESIGN_NOTE),
         Variant(

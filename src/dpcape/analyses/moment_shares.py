@@ -11,6 +11,8 @@ from dpcape.core.errors import InvalidParameter
 if TYPE_CHECKING:
     from dpcape.analyses.description import Public
 
+LARGEST_FULL = 200_000
+"""With design="auto", a third moment of more numbers than this is released in few coordinates."""
 DESIGNS = ("auto", "full", "whitened")
 DESIGN = Parameter("design", CHOICE, "auto", words=DESIGNS)
 SYMMETRIC_MOMENTS = "symmetric second and third moments; composition mu^2 = mu_2^2 + mu_3^2"
@@ -46,4 +48,4 @@ def second_moment_share(share: float | str, *, n_features: float, n_components: 
 
 def chosen_design(design: str, full: Release, whitened: Release) -> Release | Either:
     """Return the release of the third moment; with "auto", both of which an earlier result chooses one."""
-    return {"full": full, "whitened": whitened}.get(design) or Either(whitened, full)
+    return {"full": full, "whitened": whitened}.get(design) or Either(whitened, full, LARGEST_FULL)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpcape.analyses.description import CLIP, LAW, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import sent_weights
 from dpcape.analyses.kmeans import EVERY_ROUND, SEED
 from dpcape.analyses.parameters import (
     NUMBER,
@@ -117,6 +118,7 @@ NETWORK_CLASSIFIER = Analysis(
     ),
     facts=(Parameter("n_classes", WHOLE, 2, 2, 10**9, optional=True, title="Classes"),),
     schedule=_schedule,
+    workspace=sent_weights,
     variants=(
         Variant(
             "network-classifier", "Network classifier", ("n_hidden", "n_iter", "clip", "n_classes"), yardstick=CLIP

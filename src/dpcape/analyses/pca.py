@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import Workspace
 from dpcape.analyses.parameters import CHOICE, Parameter, n_components
 from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import CENTER, CLIP, clipping, is_centred, only, scaled_release, scaling
@@ -11,6 +12,7 @@ from dpcape.analyses.wide import (
     MAPS,
     N_BASIS,
     basis_columns,
+    bytes_of_basis,
     columns_of,
     map_releases,
     refused_maps,
@@ -89,6 +91,9 @@ PCA = Analysis(
     facts=(N_BASIS,),
     derived=basis_columns,
     schedule=_schedule,
+    workspace=lambda p, sizes: Workspace(public=bytes_of_basis(p)),
+    # The noise of sites' means moves every entry of the moment.
+    results=lambda p, sizes: 4 * 8 * max(sizes) if p.adjust == "site" else 0.0,
     variants=(
         Variant("pca", _TITLE, _OPTIONS, {"center": True}),
         Variant("uncentred-pca", f"{_TITLE}, without centring", _OPTIONS, {"center": False}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcape.analyses.cca import moments_of_views
+from dpcape.analyses.cca import bytes_of_draws, moments_of_views
 from dpcape.analyses.description import COMPONENTS, LAW, Analysis, AuditCase, Variant
 from dpcape.analyses.parameters import n_components
 from dpcape.analyses.pca import ANALYZE_GAUSS
@@ -24,6 +24,7 @@ PLS = Analysis(
         SCALE,
     ),
     schedule=moments_of_views,
+    results=lambda p, sizes: bytes_of_draws(p.first, p.n_features - p.first),
     variants=(
         Variant("pls", _TITLE, _OPTIONS, {"center": True, "scale": None}),
         Variant("scaled-pls", f"{_TITLE}, scaled privately", _OPTIONS, {"center": True, "scale": "private"}),

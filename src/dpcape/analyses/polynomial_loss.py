@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import rows_of_contributions
 from dpcape.analyses.parameters import OTHER, CodeNames, Parameter, shown
 from dpcape.analyses.regression import JOINT_DEGREES
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -54,6 +55,7 @@ POLYNOMIAL_LOSS = Analysis(
     labels="counts",
     parameters=(Parameter("loss", OTHER, refuse=_refuse_loss, code=CodeNames(POLYNOMIAL_LOSSES, own_losses)),),
     schedule=_schedule,
+    workspace=rows_of_contributions,
     variants=(
         Variant(
             "polynomial-loss",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dpcape.analyses.description import LAW, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import directions_of_rounds
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import CHOICE, FLAG, OTHER, WHOLE, Parameter, check_number, shown
 from dpcape.analyses.release import Refusal, Release, Steps
@@ -190,6 +191,7 @@ LINEAR_REGRESSION = Analysis(
     labels="response",
     parameters=(PURPOSE, SCALE, INTERCEPT, RIDGE, CONFIDENCE, EFFECT_BOUND, N_ITER),
     schedule=_linear,
+    workspace=directions_of_rounds,
     variants=_variants("linear-regression", "Linear regression"),
     measure="variance_lost",
     audit=(
@@ -219,6 +221,7 @@ LOGISTIC_REGRESSION = Analysis(
         N_ITER,
     ),
     schedule=_logistic,
+    workspace=directions_of_rounds,
     variants=_variants("logistic-regression", "Logistic regression", 2),
     measure="variance_lost",
     audit=(

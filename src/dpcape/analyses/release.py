@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -76,10 +77,18 @@ class Either:
         Release that plans count.
     second : Release
         Release that may replace it.
+    most : float
+        Numbers of the second release up to which it may replace the first.
     """
 
     first: Release
     second: Release
+    most: float = math.inf
+
+    @property
+    def possible(self) -> tuple[Release, ...]:
+        """The releases that may be made, whatever earlier results are."""
+        return (self.first, self.second) if self.second.extent.size <= self.most else (self.first,)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.analyses.description import COMPONENTS, LAW, RADIUS, Analysis, AuditCase, Noise, Public, Variant
+from dpcape.analyses.footprint import of_vectors
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
@@ -158,6 +159,7 @@ SUMMARY = Analysis(
     facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title="Groups, missing included"),),
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
+    results=of_vectors(80),
     variants=(Variant("summary", "Summary (Table 1)", ("n_groups",), yardstick=RADIUS),),
     measure=NOISE_OF_COUNTS,
     audit=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpcape.analyses.description import LAW, RADIUS, REGRESSIONS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import of_vectors
 from dpcape.analyses.mean import CONFIDENCE
 from dpcape.analyses.parameters import OTHER, REQUIRED, WHOLE, Parameter, is_number, shown
 from dpcape.analyses.release import Release, Steps
@@ -117,6 +118,7 @@ KAPLAN_MEIER = Analysis(
     facts=(Parameter("n_groups", WHOLE, 1, 1, 10_000, planned=3, title=_TITLE),),
     derived=lambda parameters: {"n_groups": parameters.get("n_groups", 1)},
     schedule=_schedule,
+    results=of_vectors(16),
     variants=(Variant("kaplan-meier", "Survival curves (Kaplan-Meier)", ("n_groups",), yardstick=RADIUS),),
     measure=NOISE_OF_COUNTS,
     audit=(AuditCase("kaplan-meier", {"by": ("group",), "bins": 4}, "followed", 4),),

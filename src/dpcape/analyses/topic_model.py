@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dpcape.analyses.description import ENTRY, LAW, MODELS, Analysis, AuditCase, Public, Variant
+from dpcape.analyses.footprint import whole_tensors
 from dpcape.analyses.moment_shares import (
     DESIGN,
     DESIGN_NOTE,
@@ -99,6 +100,7 @@ TOPIC_MODEL = Analysis(
         SECOND_MOMENT_SHARE,
     ),
     schedule=_schedule,
+    workspace=whole_tensors,
     variants=(
         Variant(
             "topic-model",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpcape.analyses.description import REGRESSIONS, Analysis, Public
+from dpcape.analyses.footprint import Workspace, sent_weights
 from dpcape.analyses.kmeans import SEED
 from dpcape.analyses.network_classifier import refuse_momentum, without_classes
 from dpcape.analyses.parameters import NUMBER, OTHER, POSITIVE, WHOLE, CodeNames, Parameter, shown
@@ -28,6 +31,11 @@ def _refuse_module(value: object, p: Public) -> None:
     module_of(value)
 
 
+def _workspace(p: Public, sizes: Sequence[float]) -> Workspace:
+    # Gradients of single records are computed in blocks of at most 16 MiB, and held about four times.
+    return sent_weights(p, sizes)._replace(site=4 * 2**24)
+
+
 TORCH_CLASSIFIER = Analysis(
     name="torch_classifier",
     estimator="dpcape.estimators.networks.torch_classifier:TorchClassifier",
@@ -46,6 +54,7 @@ TORCH_CLASSIFIER = Analysis(
         SEED,
     ),
     schedule=_schedule,
+    workspace=_workspace,
     reason="clipped per-record gradients of a module that is not part of dpcape and must treat each record by itself",
     reference="docs/analyses/network.md#privacy",
 )

@@ -12,6 +12,7 @@ from dpcape.analyses.release import Refusal, Steps
 from dpcape.analyses.scaling import ScalingPlan, only, scaled_release
 from dpcape.core.errors import InvalidParameter
 from dpcape.statistics.bases import as_basis, as_view_bases, is_no_basis
+from dpcape.statistics.cosines import Cosines
 
 
 class MapRule(NamedTuple):
@@ -146,6 +147,41 @@ def columns_of_views(p: Public) -> tuple[float, float]:
     first: float = p.n_x_basis if p.n_x_basis is not None else p.first
     second: float = p.n_y_basis if p.n_y_basis is not None else p.n_features - p.first
     return first, second
+
+
+def bytes_of_basis(p: Public) -> float:
+    """Return the bytes of the arrays by which a public basis is applied; in a plan that has none, of a matrix."""
+    if p.n_basis is None:
+        return 0.0
+    basis = getattr(p, "basis", None)
+    return 8 * p.n_features * p.n_basis if basis is None else _applied_bytes(basis, p.n_features * p.n_basis)
+
+
+def bytes_of_view_bases(p: Public) -> float:
+    """Return the same for the public bases of two views."""
+    bases = getattr(p, "basis", None)
+    pair = bases if isinstance(bases, list | tuple) and len(bases) == 2 else (None, None)
+    widths, columns = (p.first, p.n_features - p.first), (p.n_x_basis, p.n_y_basis)
+    return math.fsum(
+        8 * width * count if basis is None else _applied_bytes(basis, width * count)
+        for basis, width, count in zip(pair, widths, columns, strict=True)
+        if count is not None
+    )
+
+
+def _applied_bytes(basis: object, n_entries: float) -> float:
+    """Return the bytes of a matrix of so many entries; cosines are applied side by side, as smaller matrices."""
+    try:
+        read = as_basis(basis)
+    except InvalidParameter:
+        # A matrix, or invalid, which the check of the parameter says.
+        return 8 * n_entries
+    if not isinstance(read, Cosines):
+        return 8 * n_entries
+    sides, (n_axes, *numbers) = read.n_columns**2, read.sent_array.tolist()
+    for side, count in zip(numbers[:n_axes], numbers[n_axes : 2 * n_axes], strict=True):
+        sides += side * count
+    return 8.0 * sides
 
 
 def columns_of(p: Public) -> float:

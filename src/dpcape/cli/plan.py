@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,7 +96,9 @@ def plan(html: Path | None, as_json: bool, **options: Any) -> None:
     if html is not None:
         _write_page(html, options, quiet=as_json)
     if result is not None:
-        show(result if as_json else _readable(result), as_json)
+        needed = result["memory"]
+        in_bytes = {"site": math.ceil(needed.at_site), "coordinator": math.ceil(needed.at_coordinator)}
+        show({**result, "memory": in_bytes} if as_json else _readable({**result, "memory": str(needed)}), as_json)
 
 
 def _readable(result: dict[str, Any]) -> dict[str, object]:
@@ -127,10 +130,11 @@ def _planned(
     neighbours: int | None,
     delta: float,
     parameters: Sequence[str],
-) -> dict[str, object]:
+) -> dict[str, Any]:
+    from dpcape.analyses.footprint import footprint_of
     from dpcape.planning import study_plan as planning
     from dpcape.planning.consortium import Consortium
-    from dpcape.planning.planned import releases_of
+    from dpcape.planning.planned import public_of, releases_of
 
     widths, bounds = _shape(analysis, features, bound)
     scheme = make_protocol(
@@ -147,11 +151,13 @@ def _planned(
     result = planning.plan_study(releases=releases, sizes=sizes, protocol=scheme, epsilon=epsilon, delta=delta)
     terms = planning.terms_of(releases, sizes, scheme, epsilon, delta)
     expect = _expectation(analysis, widths, bounds, chosen, planning.aggregate_scales(releases, terms, scheme))
+    described, _, public = public_of(analysis, widths, bounds, chosen, setting=consortium)
     more = {"note": variants()[analysis][1].note, "expect": expect}
     return {
         "analysis": analysis,
         "features": list(widths),
         **result,
+        "memory": footprint_of(described, public),
         **({} if neighbours is None else {"n_neighbours": neighbours}),
         **{key: text for key, text in more.items() if text},
     }

@@ -335,7 +335,9 @@ class _Guarded:
             required(self._site.contributor)
         elif not is_own(type(statistic)):
             self._site.search(statistic, request)
-        check_site(statistic.name, statistic.released_size)
+        facts = self._site.facts
+        is_charged = self._site.ledger.is_charged(self.terms.allowance)
+        check_site(statistic.name, statistic.released_size, facts.n_features, facts.n_records, is_charged=is_charged)
         plan = self._noise_plans.plan(request.release, statistic)
         if not plan.agrees_with(request.plan):
             why = "the requested noise differs from this site's calculation"

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpcape.analyses.description import Analysis, Public, public_facts
+from dpcape.analyses.footprint import footprint_of
 from dpcape.core.arrays import FloatArray
 from dpcape.core.errors import (
     DamagedFile,
@@ -137,7 +138,11 @@ class FederatedEstimator(Reported, Parameters):
             )
         with _kept_warnings() as texts:
             shares = self._shares(federation)
+            if self.analysis is not None:
+                needed = footprint_of(self.analysis, self.public(federation))
+                federation.require_memory(type(self).__name__, needed)
             private = federation.allow(self.epsilon, self.delta, shares=shares, stated=self.stated())
+            private.memory_checked = self.analysis is not None
             # A refusal up to here leaves an earlier fit intact; its guarantee must not outlive a fit that fails
             # half-way.
             self.__dict__.pop("guarantee_", None)

@@ -13,8 +13,6 @@ from dpcape.core.errors import UtilityWarning
 from dpcape.postprocessing.tensor_power import Coordinates, Whitening, multilinear, noise_strength, power_method
 from dpcape.results import Section
 
-# With design="auto", a third moment of more numbers than this is released in few coordinates.
-LARGEST_FULL = 200_000
 # A strength below this multiple of what noise alone would reach is worth a warning.
 _CLEARLY = 2.0
 

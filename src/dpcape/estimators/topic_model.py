@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse, sparray, spmatrix
 from scipy.special import logsumexp
 
 from dpcape.analyses.description import Analysis
+from dpcape.analyses.moment_shares import LARGEST_FULL
 from dpcape.analyses.topic_model import TOPIC_MODEL, pair_clip, share_clip, triple_clip
 from dpcape.charts import Topics
 from dpcape.core.arrays import FloatArray, IntArray
@@ -20,7 +21,6 @@ from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.fitted import require_fitted
 from dpcape.estimators.moment_decomposition import (
-    LARGEST_FULL,
     Decomposition,
     decompose,
     strength_section,

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from dpcape.core.arrays import FloatArray
 from dpcape.core.enclosed import enclosed_statistic
 from dpcape.core.errors import AllowanceExceeded, UtilityWarning
-from dpcape.core.limits import check_aggregator
+from dpcape.core.limits import check_size
 from dpcape.core.messages import Request, public_arrays
 from dpcape.core.privacy.calibration import NoisePlans, ReleaseNoise
 from dpcape.core.privacy.terms import Terms
@@ -21,6 +21,7 @@ from dpcape.core.statistic import AnyStatistic, Statistic, is_own
 from dpcape.federation.kept_releases import KeptRelease, KeptReleases, kept_release
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.guarantee.release_record import ReleaseRecord
+from dpcape.transport.footprint import footprint_of_release
 from dpcape.transport.messenger import SiteMessenger
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Allowance:
     valid: float = 1.0
     """Share of valid records by which the last mean was divided; its noise grew by the same."""
     counted: ValidShare
+    memory_checked: bool = False
+    """Whether there was memory for all releases when the first was made: then later ones are not refused for it."""
 
     def __init__(
         self,
@@ -120,7 +123,13 @@ class Allowance:
             remedy = "Open a new allowance, which is charged separately."
             raise AllowanceExceeded(f"Release {number + 1} was not begun", why, remedy)
         requested = self._requested(statistic)
-        check_aggregator(requested.name, requested.released_size, len(self._terms.sites))
+        check_size(requested.name, requested.released_size)
+        terms = self._terms
+        needed = footprint_of_release(
+            requested.released_size, terms.facts.n_features, terms.total_records, len(terms.sites)
+        )
+        if not (self._plans and self.memory_checked):
+            self._federation.require_memory(f"The release {requested.name!r}", needed, is_charged=bool(self._plans))
         return self._noise_plans.plan(number, requested)
 
     def _requested(self, statistic: AnyStatistic) -> AnyStatistic:

@@ -13,6 +13,7 @@ import numpy as np
 from dpcape.core.enclosed import Enclosure
 from dpcape.core.errors import InvalidMessage, InvalidParameter, ProtocolError, SiteLost
 from dpcape.core.facts import PublicFacts
+from dpcape.core.limits import NEGLIGIBLE_BYTES, STANDS, UNCHARGED, check_memory
 from dpcape.core.messages import (
     Agreed,
     DealerDescribed,
@@ -31,6 +32,7 @@ from dpcape.core.secure_sum.signed_head import SignedHead
 from dpcape.federation.allowance import Allowance
 from dpcape.federation.kept_releases import KeptAllowance, KeptReleases, same_terms
 from dpcape.guarantee.release_record import ReleaseRecord
+from dpcape.transport.footprint import Footprint
 from dpcape.transport.messenger import SiteMessenger
 from dpcape.transport.transport import Transport
 
@@ -214,6 +216,26 @@ class Federation:
             stated=stated,
             deltas=deltas,
         )
+
+    def require_memory(self, what: str, footprint: Footprint, *, is_charged: bool = False) -> None:
+        """Refuse what does not fit into the free memory of this computer; sites check their own.
+
+        Parameters
+        ----------
+        what : str
+            What is refused, in words.
+        footprint : Footprint
+            What it needs.
+        is_charged : bool
+            Whether something has been charged already.
+        """
+        machine, needed = "the coordinator", footprint.at_coordinator
+        if self._transport.in_one_process:
+            machine, needed = "sites and coordinator in one process", footprint.in_one_process(len(self.sites))
+        if needed <= NEGLIGIBLE_BYTES:
+            return
+        goes_on = self._releases is not None and self._releases.allowance() is not None
+        check_memory(what, needed, machine, STANDS if is_charged or goes_on else UNCHARGED)
 
     def _heads_for(self, site: str) -> tuple[SignedHead, ...]:
         """Return the ledger heads of the other sites, and those of this site that the others keep."""

@@ -25,8 +25,9 @@ from dpcape.planning.declared import Declared
 from dpcape.planning.estimator import Estimator
 from dpcape.planning.measures import Measure, measure_of
 from dpcape.planning.outline import Outline, outline_of
-from dpcape.planning.planned import PlannedRelease, PlannedStatistic, planned_releases
+from dpcape.planning.planned import PlannedRelease, PlannedStatistic
 from dpcape.planning.rehearsal import made_up_records, rehearse
+from dpcape.transport.footprint import Footprint, footprint_of_release, largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,6 +89,8 @@ class StudyPlan:
         Number of records of each site.
     weights : mapping
         Weight of each site in the mean; empty for weights by size.
+    footprint : Footprint
+        Memory that the releases and their results need, in bytes.
     """
 
     analysis: str
@@ -99,6 +102,7 @@ class StudyPlan:
     protocol: Protocol
     sizes: Mapping[str, int]
     weights: Mapping[str, float]
+    footprint: Footprint
 
     @property
     def sites(self) -> Mapping[str, SiteGuarantee]:
@@ -158,6 +162,7 @@ class StudyPlan:
         lines += [(f"release {number + 1}", _release_line(step)) for number, step in enumerate(self.steps[:4])]
         if len(self.steps) > 4:
             lines.append(("...", f"{len(self.steps)} releases in all"))
+        lines.append(("memory", str(self.footprint)))
         lines += [line for line in self.guarantee.lines() if line[0] not in ("took part", "releases")]
         return lines if self.measure is None else [*lines, ("expect", self.measure.expectation(self.scales))]
 
@@ -211,6 +216,7 @@ def plan_estimator(federation: Federation, estimator: Estimator, declared: Decla
         protocol=federation.protocol,
         sizes=dict(federation.sites),
         weights=dict(federation.weights),
+        footprint=planned.footprint,
     )
 
 
@@ -221,8 +227,7 @@ def _described(federation: Federation, estimator: Estimator, analysis: Analysis)
         return federation.terms(estimator.epsilon, estimator.delta, shares)
 
     facts, protocol = federation.facts, federation.protocol
-    releases = planned_releases(analysis, estimator.public(federation), facts, terms_for, protocol)
-    return outline_of(releases, terms_for, protocol)
+    return outline_of(analysis, estimator.public(federation), facts, terms_for, protocol)
 
 
 def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
@@ -253,7 +258,11 @@ def rehearsed(federation: Federation, estimator: Estimator) -> Outline:
         )
         for number, entry in enumerate(noted.statistics)
     ]
-    return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans))
+    sizes, facts = [entry.statistic.released_size for entry in releases], federation.facts
+    footprint = largest(
+        footprint_of_release(size, facts.n_features, federation.n_records, len(federation.sites)) for size in sizes
+    )
+    return Outline(noted.terms, federation.protocol, tuple(releases), tuple(noted.plans), footprint)
 
 
 def _measure(estimator: Estimator, facts: PublicFacts, declared: Declared) -> Measure | None:

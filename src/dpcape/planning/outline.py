@@ -9,12 +9,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dpcape.analyses.description import Analysis, Public
+from dpcape.analyses.footprint import footprint_of
+from dpcape.core.facts import PublicFacts
 from dpcape.core.privacy.calibration import ReleaseNoise
 from dpcape.core.privacy.terms import Terms, check_terms
 from dpcape.core.protocols.protocol import Protocol
 from dpcape.guarantee.guarantee import Guarantee, guarantee_of
 from dpcape.planning.planned import PlannedRelease, TermsFor, planned_releases, plans_of
 from dpcape.study.study import Study
+from dpcape.transport.footprint import Footprint
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,15 @@ class Outline:
         Releases in order; a repeated release is listed once.
     plans : tuple of ReleaseNoise
         Noise of each release.
+    footprint : Footprint
+        Memory that the releases and their results need.
     """
 
     terms: Terms
     protocol: Protocol
     releases: tuple[PlannedRelease, ...]
     plans: tuple[ReleaseNoise, ...]
+    footprint: Footprint
 
     def each(self) -> list[tuple[PlannedRelease, ReleaseNoise]]:
         """Return every release with its noise; repeated releases appear as often as they are made."""
@@ -121,10 +128,14 @@ class Outline:
         )
 
 
-def outline_of(releases: Sequence[PlannedRelease], terms_for: TermsFor, protocol: Protocol) -> Outline:
-    """Return the outline of these releases, under the terms for their shares."""
+def outline_of(
+    analysis: Analysis, public: Public, facts: PublicFacts, terms_for: TermsFor, protocol: Protocol
+) -> Outline:
+    """Return the outline of an analysis, for these public numbers and under the terms for its shares."""
+    releases = planned_releases(analysis, public, facts, terms_for, protocol)
     terms = terms_for([entry.share for entry in releases for _ in range(entry.times)])
-    return Outline(terms, protocol, tuple(releases), tuple(plans_of(releases, terms, protocol)))
+    plans = tuple(plans_of(releases, terms, protocol))
+    return Outline(terms, protocol, releases, plans, footprint_of(analysis, public))
 
 
 def outline(study: Study, n_records: Mapping[str, int]) -> Outline:
@@ -146,8 +157,7 @@ def outline(study: Study, n_records: Mapping[str, int]) -> Outline:
         check_terms(terms, adds_noise=protocol.adds_noise)
         return terms
 
-    releases = planned_releases(study.description, study.public(n_records), facts, terms_for, protocol)
-    return outline_of(releases, terms_for, protocol)
+    return outline_of(study.description, study.public(n_records), facts, terms_for, protocol)
 
 
 def _left_of_draw(plan: ReleaseNoise, site: str) -> float:

@@ -163,12 +163,20 @@ def releases_of(
     variant: str, widths: Sequence[int], bounds: Sequence[float], given: Options | None = None, *, setting: Consortium
 ) -> tuple[PlannedRelease, ...]:
     """Return the releases of a variant, for records of these public dimensions."""
+    analysis, facts, public = public_of(variant, widths, bounds, given, setting=setting)
+    return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)
+
+
+def public_of(
+    variant: str, widths: Sequence[int], bounds: Sequence[float], given: Options | None = None, *, setting: Consortium
+) -> tuple[Analysis, PublicFacts, Public]:
+    """Return the analysis of a variant, public facts and public numbers, for records of these dimensions."""
     options = options_of(variant, given or {})
     facts = facts_of(variant, widths, bounds, options)
     analysis, chosen = variants()[variant]
     known = public_facts(facts, sum(setting.sizes.values()), len(setting.sizes))
 
-    def public_of(options: Options) -> Public:
+    def numbers(options: Options) -> Public:
         mu = partial(mu_of, float(setting.epsilon), setting.delta)
         return analysis.public(
             {**options, **chosen.fixed},
@@ -177,8 +185,7 @@ def releases_of(
             total_mu=lambda: mu() / noise_ratio(setting.protocol, len(setting.sizes)),
         )
 
-    public = public_of(_fitting(analysis, options, given or {}, public_of(options)))
-    return planned_releases(analysis, public, facts, lambda shares: setting.terms(facts, shares), setting.protocol)
+    return analysis, facts, numbers(_fitting(analysis, options, given or {}, numbers(options)))
 
 
 def _fitting(analysis: Analysis, options: Options, given: Options, public: Public) -> dict[str, object]:

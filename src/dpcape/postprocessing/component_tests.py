@@ -10,7 +10,7 @@ that were chosen by looking. They were found by simulation (docs/analyses/interv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -19,7 +19,7 @@ import scipy.linalg
 
 from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.postprocessing.eigen import Spectrum
-from dpcape.postprocessing.largest_norms import LargestNorms
+from dpcape.postprocessing.largest_norms import LargestNorms, has_products
 from dpcape.postprocessing.site_centring import SiteNoise
 from dpcape.postprocessing.verdicts import LEVEL
 
@@ -28,6 +28,9 @@ FEWEST_DRAWS, MOST_DRAWS = 199, 999
 
 # Entries of all draws of a test together, up to the fewest draws.
 _MOST_ENTRIES = 2_000_000
+
+# Entries of draws that errors of the mean are added to together: what is computed besides the draws stays small.
+_PART_ENTRIES = 1 << 20
 
 # Excess kurtosis of the columns that tests allow for: that of an exponential distribution.
 _EXCESS = 6.0
@@ -178,15 +181,32 @@ def correlation_draws(spectra: tuple[Spectrum, Spectrum], noise: MomentNoise) ->
         mean_x, mean_y = first.vectors.T @ noise.mean[: first.size], second.vectors.T @ noise.mean[first.size :]
         error_x = generator.standard_normal((shape[0], first.size, 1)) * noise.mean_scale
         error_y = generator.standard_normal((shape[0], 1, second.size)) * noise.mean_scale
-        draws += (error_x * error_y - mean_x[:, np.newaxis] * error_y - error_x * mean_y) * whitener
+        for some in _parts(*shape):
+            x, y = error_x[some], error_y[some]
+            draws[some] += (x * y - mean_x[:, np.newaxis] * y - x * mean_y) * whitener
     if noise.sites is not None:
         turned = scipy.linalg.block_diag(first.vectors, second.vectors)
         rows, errors = noise.sites.towards(turned).rows, noise.sites.errors(generator, shape[0])
         rows_x, rows_y, errors_x, errors_y = (
             part[..., at] for part in (rows, errors) for at in (slice(first.size), slice(first.size, None))
         )
-        draws -= (rows_x.T @ errors_y + errors_x.swapaxes(1, 2) @ (rows_y + errors_y)) * whitener
+        for some in _parts(*shape):
+            crossed = errors_x[some].swapaxes(1, 2) @ (rows_y + errors_y[some])
+            draws[some] -= (rows_x.T @ errors_y[some] + crossed) * whitener
     return UnrelatedViews(draws)
+
+
+def _parts(count: int, n_first: int, n_second: int) -> Iterator[slice]:
+    """Yield parts of so many draws, in order."""
+    step = max(1, _PART_ENTRIES // (n_first * n_second))
+    yield from (slice(start, start + step) for start in range(0, count, step))
+
+
+def draws_bytes(n_first: int, n_second: int) -> int:
+    """Return the bytes of the draws for views of so many columns, with the products by which they are compared."""
+    count, size = n_draws(n_first * n_second), min(n_first, n_second)
+    products = size**2 if has_products(size) else 0
+    return (4 if size > _SMALL_PAIRS else 8) * count * (n_first * n_second + products) + 4 * 8 * _PART_ENTRIES
 
 
 def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_components: int) -> FloatArray:
@@ -209,11 +229,14 @@ def correlation_p_values(whitened: FloatArray, unrelated: UnrelatedViews, n_comp
         if value > _CCA_MARGIN * unrelated.largest[0]:
             return 1 / (n_draws + 1)
         large = unrelated.as_large(value)
+        n_large = int(np.count_nonzero(large))
         if k:
             # Pairs found so far leave the directions orthogonal to them, within which no draw is larger.
             kept_x, kept_y = (kept.astype(unrelated.draws.dtype) for kept in (left[:, k:], right[k:].T))
-            large = UnrelatedViews(kept_x.T @ unrelated.draws[large] @ kept_y).as_large(value)
-        return float(1 + np.count_nonzero(large)) / (n_draws + 1)
+            found = np.flatnonzero(large)
+            parts = (unrelated.draws[found[some]] for some in _parts(len(found), *whitened.shape))
+            n_large = sum(int(UnrelatedViews(kept_x.T @ part @ kept_y).as_large(value).sum()) for part in parts)
+        return float(1 + n_large) / (n_draws + 1)
 
     return in_order(p_value, n_components)
 

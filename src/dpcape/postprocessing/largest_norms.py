@@ -58,11 +58,16 @@ class LargestNorms:
     @cached_property
     def _norms(self) -> FloatArray | None:
         """Those of all matrices, where they are not computed one by one."""
-        return operator_norms(self._matrices) if self._size <= _FEW or self._size > _DENSE else None
+        return None if has_products(self._size) else operator_norms(self._matrices)
 
     @cached_property
     def _products(self) -> AnyArray:
         return _products(self._matrices)
+
+
+def has_products(size: int) -> bool:
+    """Tell whether products of all matrices of this size are kept, because few of their norms are computed."""
+    return _FEW < size <= _DENSE
 
 
 def operator_norms(matrices: AnyArray) -> FloatArray:

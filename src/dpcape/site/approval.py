@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpcape.analyses.footprint import site_footprint
 from dpcape.core.enclosed import WAYS
 from dpcape.core.errors import InvalidMessage, ProtocolError
+from dpcape.core.limits import UNCHARGED, check_memory
 from dpcape.core.messages import Request
 from dpcape.core.privacy.terms import Terms
 from dpcape.study.study import Study
@@ -22,8 +24,10 @@ class ApprovedStudy:
         self._inner = frozenset() if study.enclosure is None else study.inner_statistics()
 
     def check_terms(self, terms: Terms) -> None:
-        """Refuse terms of an allowance that are not the study's."""
+        """Refuse terms of an allowance that are not the study's, or a study with a release that does not fit here."""
         self._study.check_terms(terms)
+        needed = site_footprint(self._study.description, self._study.public(terms.n_records))
+        check_memory("The study", needed, "the site", UNCHARGED)
 
     def check_request(self, request: Request, n_records: Mapping[str, int]) -> None:
         """Refuse a release of anything the study does not compute for sites of these sizes."""

@@ -35,6 +35,10 @@ class InProcess(Transport):
     def dealer(self) -> str:
         return self._dealer_name
 
+    @property
+    def in_one_process(self) -> bool:
+        return True
+
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
     ) -> tuple[dict[str, bytes], tuple[str, ...]]:

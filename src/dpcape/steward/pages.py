@@ -92,6 +92,7 @@ class Pages:
             objections=objections(self._folder, ledger, study, chosen) if fits else [],
             card=None if seen is None else Markup(card_html(review_card(seen), notebook=False, level=2)),
             noise=[] if seen is None else how_noisy(seen),
+            memory="" if seen is None else seen.memory,
             rows=[row for row in lines(ledger, limit=10**9) if row.study == digest],
             seen=ledger.seen,
         )

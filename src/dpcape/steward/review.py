@@ -52,6 +52,8 @@ class Review:
         Number of records that the data set really has; None if it cannot be read.
     unused : str
         Epsilons of sites that bring nothing, in words; empty if all of them count.
+    memory : str
+        Memory that the study needs, in words.
     """
 
     study: Study
@@ -69,6 +71,7 @@ class Review:
     refusal: str
     own_size: int | None = None
     unused: str = ""
+    memory: str = ""
 
 
 def review(folder: SiteFolder, study: Study, data: str) -> Review:
@@ -101,6 +104,7 @@ def review(folder: SiteFolder, study: Study, data: str) -> Review:
         refusal=refusal,
         own_size=own_size,
         unused=unused_text(planned.terms, unused) if unused.spent else "",
+        memory=f"Memory: {planned.footprint}",
     )
 
 
@@ -135,7 +139,7 @@ def review_head(folder: SiteFolder, seen: Review) -> str:
     study = seen.study
     title = f"Study {study.name!r}: {study.description.spelling}, at site {folder.name}, on data set {seen.data!r}"
     digest = f"Digest (approval is bound to it): {study.digest()}"
-    lines = [title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}"]
+    lines = [title, "=" * len(title), digest, f"Sites: {', '.join(study.sites)}", seen.memory]
     return "\n".join([*lines, *dealer_lines(folder, study)])
 
 

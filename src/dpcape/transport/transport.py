@@ -19,6 +19,11 @@ class Transport(ABC):
         """Name of the noise dealer, if there is one."""
         return None
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether sites and coordinator share the memory of one process."""
+        return False
+
     @abstractmethod
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None
@@ -42,6 +47,10 @@ class Passing(Transport):
     @property
     def dealer(self) -> str | None:
         return self._inner.dealer
+
+    @property
+    def in_one_process(self) -> bool:
+        return self._inner.in_one_process
 
     def ask(
         self, messages_by_site: Mapping[str, bytes], deadline: float | None

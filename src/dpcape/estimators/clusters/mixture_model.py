@@ -12,13 +12,14 @@ from scipy.special import logsumexp
 
 from dpcape.analyses.description import Analysis
 from dpcape.analyses.mixture_model import MIXTURE_MODEL, step_clip, step_count_weight
+from dpcape.analyses.moment_shares import LARGEST_FULL
 from dpcape.charts import Weights
 from dpcape.core.arrays import FloatArray
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.clusters.mixture_steps import moved, within_ball
 from dpcape.estimators.estimator import effective_share
 from dpcape.estimators.fitted import require_fitted
-from dpcape.estimators.moment_decomposition import LARGEST_FULL, decompose, strength_section, warn_if_drowned
+from dpcape.estimators.moment_decomposition import decompose, strength_section, warn_if_drowned
 from dpcape.estimators.reported import weights_section
 from dpcape.estimators.scores import ScoringEstimator
 from dpcape.federation.allowance import Allowance

@@ -120,9 +120,7 @@ def site_effects(sums: SiteMeans, *, length: float, noise: float, scale: bool) -
     within = _within(sums, means, sizes, is_there, length)
     errors = (noise * length / sizes) ** 2 + within / sizes
     before = _between(apart, errors, is_there)
-    directions, variances = _directions(apart, errors, is_there, before)
-    parts = variances / np.maximum(variances + errors[:, np.newaxis], 1e-300) * is_there[:, np.newaxis]
-    location = (apart @ directions * parts) @ directions.T
+    location = _location(apart, errors, is_there, before)
     # The mean of all records stays as it is.
     location -= np.outer(is_there, (sizes * is_there) @ location / max(float(sizes @ is_there), 1.0))
     risk = _risk(before, errors, sizes, is_there)
@@ -198,27 +196,40 @@ def _risk(before: float, errors: FloatArray, sizes: FloatArray, is_there: BoolAr
     return float(np.average(per_site, weights=sizes))
 
 
+def _location(apart: FloatArray, errors: FloatArray, is_there: BoolArray, before: float) -> FloatArray:
+    """Return the distances of the sites, shrunk along every direction by its share of noise and sampling."""
+    directions, variances, remainder = _directions(apart, errors, is_there, before)
+    column, there = errors[:, np.newaxis], is_there[:, np.newaxis]
+    shared = remainder / np.maximum(remainder + column, 1e-300) * there
+    parts = variances / np.maximum(variances + column, 1e-300) * there
+    # Directions without a variance of their own share one factor, so they need not be computed.
+    location: FloatArray = shared * apart + (apart @ directions * (parts - shared)) @ directions.T
+    return location
+
+
 def _directions(
     apart: FloatArray, errors: FloatArray, is_there: BoolArray, before: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return directions of the columns, and the variance between sites along each.
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the directions with a variance between sites of their own, these variances, and that of the others.
 
     Sites differ along few directions, in which many columns go together. A direction counts with its own variance if
     it is above what noise and sampling reach in as many columns; the others share what is left.
     """
     n_sites, n_columns = int(is_there.sum()), apart.shape[1]
     if n_sites < 2:
-        return np.eye(n_columns), np.full(n_columns, before)
+        return np.empty((n_columns, 0)), np.empty(0), before
     error = float(np.mean(errors[is_there]))
     # Weighted so that the distances of all sites have the same variance: else the largest site alone gives a direction.
     weights = (before + error) / (before + errors[is_there])
     equal = apart[is_there] * np.sqrt(weights)[:, np.newaxis]
-    values, vectors = np.linalg.eigh(equal.T @ equal / (n_sites - 1))
+    _, lengths, vectors = np.linalg.svd(equal, full_matrices=False)
+    values = lengths**2 / (n_sites - 1)
     shrink = float(np.mean(weights))
     reached = error * (1 + math.sqrt(n_columns / (n_sites - 1))) ** 2
     own = np.where(values > reached, values - error * (1 + n_columns / (n_sites - 1)), 0.0) / shrink
-    remainder = max(before * n_columns - float(own.sum()), 0.0) / max(int((own == 0).sum()), 1)
-    return vectors, np.where(own > 0, np.maximum(own, remainder), remainder)
+    has_own = own > 0
+    remainder = max(before * n_columns - float(own.sum()), 0.0) / max(n_columns - int(has_own.sum()), 1)
+    return vectors[has_own].T, np.maximum(own[has_own], remainder), remainder
 
 
 def _ratios(

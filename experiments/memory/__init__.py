@@ -1,0 +1,1 @@
+"""Memory that analyses declare and take."""
