@@ -14,7 +14,7 @@ import pyarrow.parquet
 from timing import cpu_times, show
 
 from dpcape import rows
-from dpcape.records.readers.tables import CsvFile, ParquetFile
+from dpcape.records.readers.tables import CsvFile, TableFiles
 from dpcape.statistics.moments import second_moment
 
 N_ROWS, N_NUMBERS = 200_000, 10
@@ -38,7 +38,7 @@ def main() -> None:
             {
                 "csv": lambda: CsvFile(csv)._read(texts),
                 "csv, pyarrow": lambda: pyarrow.csv.read_csv(csv, parse_options=quoted),
-                "parquet": lambda: ParquetFile(parquet)._read(texts),
+                "parquet": lambda: TableFiles(parquet)._read(texts),
                 "parquet, pyarrow": lambda: pyarrow.parquet.read_table(parquet),
             }
         )

@@ -86,7 +86,7 @@ def nifti_subjects(
     version = tuple(int(number) for number in import_module("nilearn").__version__.split(".")[:2])
     options = {"standardize": None if version >= (0, 13) else False, **masker_options}
     masker = _extra("nilearn.maskers").NiftiMasker(mask_img=mask_image, **options).fit()
-    arrays = [_series(masker, path, mask_image) for path in paths]
+    arrays = [_series(masker, path, mask_image, unit) for path in paths]
     names = voxel_names(Path(mask))
     return subjects(arrays, bound=bound, unit=unit, rows_per_subject=rows_per_subject, feature_names=names)
 
@@ -227,15 +227,21 @@ def _parcel_means(
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _series(masker: Untyped, path: Path, mask_image: Untyped) -> NDArray[np.float32]:
-    """Return one person's series; refuse an image on a different grid instead of resampling it."""
+def _series(masker: Untyped, path: Path, mask_image: Untyped, unit: str) -> NDArray[np.float32] | None:
+    """Return one person's series; an image on a different grid is not resampled.
+
+    Where whole people are protected, such a person is invalid: a refusal would tell others of this person.
+    """
     image = _nibabel().load(str(path))
+    must, got = "", ""
     if len(image.shape) != 4 or image.shape[:3] != mask_image.shape[:3]:
-        must, remedy = f"be 4D on the mask's grid {mask_image.shape[:3]}", "Resample it to the mask's space first."
-        raise InvalidParameter("Images", must, f"shape {image.shape} in {path.name}", remedy)
-    if not np.allclose(image.affine, mask_image.affine, atol=1e-4):
-        remedy = "Resample it to the mask's space first."
-        raise InvalidParameter("Images", "have the mask's affine", f"a different one in {path.name}", remedy)
+        must, got = f"be 4D on the mask's grid {mask_image.shape[:3]}", f"shape {image.shape} in {path.name}"
+    elif not np.allclose(image.affine, mask_image.affine, atol=1e-4):
+        must, got = "have the mask's affine", f"a different one in {path.name}"
+    if must and unit == "subject":
+        return None
+    if must:
+        raise InvalidParameter("Images", must, got, "Resample it to the mask's space first.")
     return np.asarray(masker.transform(image), dtype=np.float32)
 
 

@@ -19,7 +19,7 @@ PAGES = ("docs/architecture.md", "docs/record_way.md", "docs/pictures/trust.svg"
 FILE = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+\.(?:py|html|md|svg)|(?:[\w-]+/)+)(?![\w/])")
 # What a run writes.
 WRITTEN = {"report.html"}
-# Only a federation needs these; or rows of numbers, or pyarrow; and the last has no functions.
+# Only a federation needs these; or rows of numbers; and the last has no functions.
 NOT_IN_THIS_RUN = {
     "engines/flare/controller.py",
     "engines/flare/executor.py",
@@ -38,7 +38,6 @@ NOT_IN_THIS_RUN = {
     "transport/request_handler.py",
     "records/clip.py",
     "records/features.py",
-    "records/readers/columnar.py",
     "guarantee/release_record.py",
 }
 STUDY = """\

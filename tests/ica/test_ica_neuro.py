@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpcape import PCA, Atlas, Cosines, Exact, Federation, JointICA, in_process
-from dpcape.core.errors import InvalidParameter
+from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.neuro import mask_labels, nifti_subjects, read_mask, write_maps
 
 nibabel = pytest.importorskip("nibabel", reason="the extra 'neuro' is not installed")
@@ -79,16 +79,16 @@ def test_sites_with_other_masks_are_refused(folder):
 
 def test_other_grids_and_empty_folders_are_refused(folder):
     nibabel.save(nibabel.Nifti1Image(np.ones((2, 2, 2, 5), dtype=np.float32), np.eye(4)), folder / "small.nii")
-    with pytest.raises(InvalidParameter, match="4D on the mask's grid"):
-        nifti_subjects(
-            [folder / "small.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500
-        )
     moved = nibabel.Nifti1Image(np.ones((*SHAPE, 5), dtype=np.float32), np.diag([2.0, 2, 2, 1]))
     nibabel.save(moved, folder / "moved.nii")
-    with pytest.raises(InvalidParameter, match="mask's affine"):
-        nifti_subjects(
-            [folder / "moved.nii"], mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500
-        )
+    options = {"mask": folder / "mask.nii.gz", "bound": 1.0}
+    for name, words in (("small.nii", "4D on the mask's grid"), ("moved.nii", "mask's affine")):
+        with pytest.raises(InvalidParameter, match=words):
+            nifti_subjects([folder / name], unit="record", **options)
+        # One person's image must not make the site refuse.
+        with pytest.warns(UtilityWarning, match="1 of 1 records cannot be read"):
+            found = nifti_subjects([folder / name], unit="subject", rows_per_subject=500, **options)
+        assert found.n_records == found.n_invalid == 1
     (folder / "empty").mkdir()
     with pytest.raises(InvalidParameter, match="at least one NIfTI file"):
         nifti_subjects(folder / "empty", mask=folder / "mask.nii.gz", bound=1.0, unit="subject", rows_per_subject=500)

@@ -248,20 +248,18 @@ def test_the_reader_reaches_its_tables_and_its_file_and_nothing_else(tmp_path: P
 # The reader itself, with a query that tells what it reaches while it runs.
 TELLING = """
 import sys
-import numpy as np
 from dpcape.records.readers import sql
-from dpcape.records.readers.tables import ColumnsInMemory
 from dpcape.site import reader_process
-def reached(query):
+def reached(query, n_rows):
     try:
         open(sys.argv[1]).close()
         found = 1.0
     except OSError:
         found = 0.0
-    return ColumnsInMemory("told", {"reached": np.array([found])})
+    yield {"reached": [found]}
 if sys.argv[2] == "free":
     reader_process._confine = lambda task: None
-sql.Query.holding = reached
+sql.Query._run = reached
 reader_process.main()
 """
 

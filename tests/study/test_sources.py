@@ -113,11 +113,14 @@ def test_a_parquet_data_set_is_one_table_with_the_columns_of_its_folders(
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* records cannot be read and contribute zero")
 def test_rows_without_a_schema_are_all_columns_or_those_named(place: Path) -> None:
     found = rows(place / "nyu.parquet", bound=1.0, feature_names=["thickness", "age"])
     assert found.facts().feature_names == ("thickness", "age")
     with pytest.raises(InvalidParameter, match=r"nyu\.csv, line 2: column 'sex' must hold numbers"):
-        rows(place / "nyu.csv", bound=1.0)
+        rows(place / "nyu.csv", bound=1.0, invalid="refuse")
+    with pytest.warns(UtilityWarning, match=r"nyu\.csv, line 2: column 'sex' must hold numbers"):
+        assert rows(place / "nyu.csv", bound=1.0).n_invalid == N
     np.save(place / "x.npy", np.eye(4))
     same(rows(place / "x.npy", bound=1.0), rows(np.eye(4), bound=1.0))
 
@@ -264,15 +267,7 @@ WRONG = [
         "nyu.csv, line 1: cells must be separated by commas; got tabs. Name the file .tsv",
     ),
     (as_csv(people(), "|").encode(), "nyu.csv, line 1: cells must be separated by commas; got vertical bars"),
-    (b"age,sex,thickness\n30,F,2\n31,M\xe9,2\n", "nyu.csv, line 3: the file must be encoded in UTF-8; got another"),
     ("age,sex,thickness\n30,F,2\n".encode("utf-16"), "nyu.csv, line 1: the file must be encoded in UTF-8; got UTF-16"),
-    (
-        b'age,sex,thickness\n30,F,2\n31,M,"3,25"\n',
-        "nyu.csv, line 3: column 'thickness' must hold numbers with a decimal point",
-    ),
-    (b"age,sex,thickness\n30,F,2\n31,M,3,25\n", "nyu.csv, line 3: every line must have the same number of cells"),
-    (b"age,sex,thickness\n30,F,2\n31,M\n", "nyu.csv, line 3: every line must have the same number of cells"),
-    (b"age,sex,thickness\n30,F,2\nsecret,M,2\n", "nyu.csv, line 3: column 'age' must hold numbers; got text"),
     (b"age,sex,age\n30,F,2\n", "Column names in nyu.csv must be unique"),
 ]
 
@@ -282,13 +277,48 @@ WRONG = [
 def test_what_is_wrong_with_a_file_is_named_with_its_line(
     tmp_path: Path, data: bytes, words: str, zipped: bool
 ) -> None:
-    path = tmp_path / ("nyu.csv.gz" if zipped else "nyu.csv")
-    path.write_bytes(gzip.compress(data) if zipped else data)
+    path = written(tmp_path, data, zipped)
     with pytest.raises(InvalidParameter) as caught:
         rows(path, schema=RANGES)
     assert words.replace("nyu.csv", path.name) in str(caught.value)
-    for secret in ("secret", "3,25", "Mé"):
-        assert secret not in str(caught.value)
+
+
+def written(place: Path, data: bytes, zipped: bool) -> Path:
+    path = place / ("nyu.csv.gz" if zipped else "nyu.csv")
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    return path
+
+
+# The second of three records cannot be read as it should: words, and whether it is invalid.
+RECORDS = [
+    (b"31,M\xe9,2", "nyu.csv, line 3: the file must be encoded in UTF-8; got another", False),
+    (b'31,M,"3,25"', "nyu.csv, line 3: column 'thickness' must hold numbers with a decimal point", True),
+    (b"31,M,3,25", "nyu.csv, line 3: every line must have the same number of cells", True),
+    (b"31,M", "nyu.csv, line 3: every line must have the same number of cells", True),
+    (b"secret,M,2", "nyu.csv, line 3: column 'age' must hold numbers; got text", True),
+]
+
+
+@pytest.mark.parametrize(("line", "words", "is_invalid"), RECORDS, ids=[words[9:60] for _, words, _ in RECORDS])
+@pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gzipped"])
+def test_a_line_that_cannot_be_read_concerns_its_own_record_alone(
+    tmp_path: Path, line: bytes, words: str, is_invalid: bool, zipped: bool
+) -> None:
+    """A refusal would tell everybody of this record."""
+    path = written(tmp_path, b"age,sex,thickness\n30,F,2\n" + line + b"\n50,M,4\n", zipped)
+    with pytest.raises(InvalidParameter) as caught:
+        rows(path, schema=RANGES, invalid="refuse")
+    with pytest.warns(UtilityWarning) as warned:
+        records = rows(path, schema=RANGES)
+    for said in (str(caught.value), str(warned[0].message)):
+        assert words.replace("nyu.csv", path.name) in said
+        assert not any(secret in said for secret in ("secret", "3,25", "M\xe9"))
+    assert records.n_records == 3
+    assert records.n_invalid == is_invalid
+    others = rows({"age": [30.0, 50.0], "sex": ["F", "M"], "thickness": [2.0, 4.0]}, schema=RANGES)
+    found = np.concatenate(content(records))
+    np.testing.assert_array_equal(found[[0, -1]], np.concatenate(content(others)))
+    assert len(found) == 3 - is_invalid
 
 
 STEALING = [

@@ -22,9 +22,9 @@ import pytest
 from dpcape import PCA, Cape, Federation, Ledger, Replay, in_process, labelled, rows, views
 from dpcape.core.errors import InvalidParameter, ProtocolError, UtilityWarning
 from dpcape.core.site import Site
+from dpcape.records import sources
 from dpcape.records.kinds import Records
 from dpcape.records.read_ahead import read_ahead
-from dpcape.records.readers import columnar
 from dpcape.records.streamed import Streamed
 from dpcape.statistics.moments import second_moment
 from dpcape.study.study import Study
@@ -302,6 +302,7 @@ def test_what_is_no_stream_of_records_is_refused_in_words(source: Callable[[], o
         rows(source(), bound=1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.* records cannot be read and contribute zero")
 def test_arguments_are_checked_as_for_values_in_memory() -> None:
     table = people()
     with pytest.raises(InvalidParameter, match=r"The column 'wieght' of the study is not in the stream|wieght"):
@@ -310,8 +311,10 @@ def test_arguments_are_checked_as_for_values_in_memory() -> None:
         labelled(table, np.zeros(N), ranges=RANGES, response=(0, 1))
     with pytest.raises(InvalidParameter, match="All views of a stream"):
         views(table, people(), ranges=[RANGES, RANGES])
-    with pytest.raises(InvalidParameter, match="must hold numbers"):
-        rows(table, bound=1.0, feature_names=["age", "group"])
+    with pytest.raises(InvalidParameter, match="the stream, record 1: column 'group' must hold numbers"):
+        rows(table, bound=1.0, feature_names=["age", "group"], invalid="refuse")
+    with pytest.warns(UtilityWarning, match="the stream, record 1: column 'group' must hold numbers"):
+        assert rows(table, bound=1.0, feature_names=["age", "group"]).n_invalid == N
     with pytest.raises(InvalidParameter):
         rows(table, bound=1.0, feature_names=["age", "height"], invalid="refuse")
     with pytest.warns(UtilityWarning, match="records cannot be read and contribute zero"):
@@ -391,7 +394,7 @@ def test_large_parquet_files_are_streamed_and_equal_those_read_whole(tmp_path: P
 
     whole = made()
     assert not any(isinstance(records, Streamed) for records in whole)
-    monkeypatch.setattr(columnar, "LARGE_BYTES", 0)
+    monkeypatch.setattr(sources, "LARGE_BYTES", 0)
     for stream, memory in zip(made(), whole, strict=True):
         assert isinstance(stream, Streamed)
         same(stream, memory)
@@ -405,7 +408,7 @@ def test_a_study_streams_large_parquet_files_of_a_site(kind: str, tmp_path: Path
     as_dataset(people(), folder)
     study = Study.load(_study(kind, tmp_path))
     whole = study.records_for("lyon", folder)
-    monkeypatch.setattr(columnar, "LARGE_BYTES", 0)
+    monkeypatch.setattr(sources, "LARGE_BYTES", 0)
     stream = study.records_for("lyon", folder)
     assert isinstance(stream, Streamed)
     assert not isinstance(whole, Streamed)

@@ -25,7 +25,7 @@ from dpcape.records.features import one_per_view
 from dpcape.records.kinds import Documents, Labelled, Records, Rows, Subjects, Views
 from dpcape.records.policy import checked_policy, warned
 from dpcape.records.recipes import OfLabelled, OfRows, OfViews
-from dpcape.records.sources import SchemaOrPath, described, is_source, raw_table, raw_target
+from dpcape.records.sources import SchemaOrPath, described, raw_table, raw_target
 from dpcape.records.streamed import Streamed, is_streamed, stream_records
 from dpcape.records.typed_table import TypedTable, table
 from dpcape.records.words_and_series import documents, subjects
@@ -69,11 +69,11 @@ def rows(
     ----------
     X : object
         Array (also memory-mapped), list of lists, pandas or polars table; one row per record. Or the path of a CSV,
-        Parquet or NumPy file, of a folder of Parquet files, or a query; columns of the schema alone are read. Or a
-        stream, which is read again for every release and never held whole: a data set of pyarrow, a query of DuckDB
+        Parquet, Arrow or NumPy file, of a folder of Parquet files, or a query; columns of the schema alone are read. Or
+        a stream, which is read again for every release and never held whole: a data set of pyarrow, a query of DuckDB
         or any other object that gives an Arrow stream when asked, an iterable of Arrow record batches that can be gone
-        through again, or a function that returns one. Parquet files of more than 1 GiB are streams. Or an array or
-        table of Dask, whose totals are computed on the site's cluster.
+        through again, or a function that returns one. Tables of more than 1 GiB are streams. Or an array or table of
+        Dask, whose totals are computed on the site's cluster.
     bound : float or None
         Public largest Euclidean norm of a row, after ranges are applied. With public ranges (or levels) for all D
         columns no row is longer than sqrt(D): a larger bound is lowered to that, and None stands for it.
@@ -132,8 +132,8 @@ def rows(
     recipe = _of_rows(bound, ranges, missing, feature_names, invalid, precision)
     if is_streamed(X):
         return warned(stream_records(recipe, X, progress=progress))
-    data = raw_table(X, ranges, feature_names)
-    return warned(recipe.named([None if is_source(X) else feature_names]).records(data))
+    data, names = raw_table(X, ranges, feature_names, invalid=invalid)
+    return warned(recipe.named([names]).records(data))
 
 
 def views(
@@ -200,10 +200,11 @@ def views(
     recipe = OfViews(tuple(OfRows(*of_view, policy, precision) for of_view in options), policy)
     if any(map(is_streamed, sources)):
         return warned(stream_records(recipe, *sources, progress=progress))
-    pairs = list(zip(sources, recipe.tables, strict=True))
-    tables = [raw_table(data, one.ranges, one.feature_names) for data, one in pairs]
-    names = [None if is_source(data) else one.feature_names for data, one in pairs]
-    return warned(recipe.named(names).records(*tables))
+    tables = [
+        raw_table(data, one.ranges, one.feature_names, invalid=invalid)
+        for data, one in zip(sources, recipe.tables, strict=True)
+    ]
+    return warned(recipe.named([names for _, names in tables]).records(*(values for values, _ in tables)))
 
 
 def labelled(
@@ -273,8 +274,9 @@ def labelled(
     if is_streamed(X):
         return warned(stream_records(recipe, X, y, progress=progress))
     target = y if isinstance(y, str) else None
-    data, values = raw_table(X, ranges, feature_names, besides=target), raw_target(X, y, text=recipe.is_text)
-    return warned(recipe.named([None if is_source(X) else feature_names]).records(data, values))
+    data, names = raw_table(X, ranges, feature_names, besides=target, invalid=invalid)
+    values = raw_target(X, y, text=recipe.is_text, invalid=invalid)
+    return warned(recipe.named([names]).records(data, values))
 
 
 def _of_rows(

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 from dpcape.core._version import __version__
 from dpcape.core.errors import DpcapeError, InvalidParameter, ProtocolError
 from dpcape.core.lazy import extra_module
-from dpcape.records.arrow_stream import stream_columns
 from dpcape.records.kinds import Records
-from dpcape.records.recipes import Names, OfLabelled, OfRows, Recipe
+from dpcape.records.recipes import Names, OfLabelled, OfRows, OfTable, Recipe
+from dpcape.records.source_stream import stream_columns
 from dpcape.records.streams import Checksum, Piece, Raw, Scan, Stream, changed, in_pieces, joined, n_rows_of
 
 T = TypeVar("T")
@@ -54,7 +54,8 @@ class DaskStream(Stream):
     def __init__(self, recipe: Recipe, data: Sequence[object]) -> None:
         self._dask = _dask()
         tables, target = _separated(recipe, data)
-        chosen = [_chosen(table, one, target) for table, one in zip(tables, recipe.tables, strict=True)]
+        parts: Sequence[OfRows | OfTable] = recipe.tables
+        chosen = [_chosen(table, one, target) for table, one in zip(tables, parts, strict=True)]
         collections = [collection for collection, _ in chosen]
         self.names: Sequence[Names] = [names for _, names in chosen]
         self.n_columns = max(1, sum(int(collection.shape[1]) for collection in collections))
@@ -153,7 +154,7 @@ def _separated(recipe: Recipe, data: Sequence[object]) -> tuple[Sequence[Any], A
     return tables, target
 
 
-def _chosen(collection: Any, recipe: OfRows, target: object) -> tuple[Any, Names]:
+def _chosen(collection: Any, recipe: OfRows | OfTable, target: object) -> tuple[Any, Names]:
     """Return the columns of a collection that are read, and the names to give them."""
     if not hasattr(collection, "columns"):
         if getattr(collection, "ndim", 0) != 2:

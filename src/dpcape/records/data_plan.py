@@ -13,6 +13,7 @@ from dpcape.core.arrays import AnyArray
 from dpcape.core.errors import InvalidParameter, nearest_name
 from dpcape.records import labelled, rows, views
 from dpcape.records.kinds import Records
+from dpcape.records.sources import Source
 from dpcape.records.typed_table import table
 from dpcape.records.words_and_series import documents, subjects
 from dpcape.schema.schema import Schema
@@ -123,7 +124,7 @@ class DataPlan:
             return self._pairs(holding, progress)
         if self.kind == "rows":
             return rows(
-                _large(holding, first) or holding.table(first),
+                _values(holding, first),
                 bound=self.bounds[0],
                 ranges=first.ranges,
                 missing=first.missing,
@@ -133,7 +134,11 @@ class DataPlan:
                 progress=progress,
             )
         if self.kind == "table":
-            return self._typed(holding)
+            assert isinstance(first.ranges, Schema)
+            values = _values(holding, first)
+            if isinstance(values, np.ndarray):
+                values = dict(zip(first.names, values.T, strict=True))
+            return table(values, columns=first.ranges, missing=first.missing, progress=progress)
         if self.kind == "documents":
             return documents(holding.counts(first), feature_names=first.names or None, invalid=self.invalid)
         return subjects(
@@ -148,18 +153,9 @@ class DataPlan:
             precision=self.precision,
         )
 
-    def _typed(self, holding: Holding) -> Records:
-        columns = self.tables[0]
-        assert isinstance(columns.ranges, Schema)
-        values = holding.table(columns)
-        if isinstance(values, np.ndarray):
-            values = {name: values[:, at] for at, name in enumerate(columns.names)}
-        return table(values, columns=columns.ranges, missing=columns.missing)
-
     def _pairs(self, holding: Holding, progress: bool) -> Records:
-        large = _large(holding, *self.tables)
         if self.kind == "views":
-            first, second, *more = (large or holding.table(columns) for columns in self.tables)
+            first, second, *more = (_values(holding, columns) for columns in self.tables)
             return views(
                 first,
                 second,
@@ -174,9 +170,10 @@ class DataPlan:
             )
         is_text = self.classes is not None and isinstance(self.classes[0], str)
         columns = self.tables[0]
+        values = _values(holding, columns)
         return labelled(
-            large or holding.table(columns),
-            holding.vector(self.target, text=is_text) if large is None else self.target,
+            values,
+            self.target if values is holding else holding.vector(self.target, text=is_text),
             bound=self.bounds[0],
             response=self.response,
             classes=self.classes,
@@ -190,20 +187,22 @@ class DataPlan:
         )
 
 
-def _large(holding: Holding, *tables: Columns) -> object | None:
-    """Return files that are too large to be read whole, as a data set with all of the named columns."""
-    from dpcape.records.readers.tables import ByColumn
-
-    has_names = all(columns.names for columns in tables)
-    return holding.large() if has_names and isinstance(holding, ByColumn) else None
+def _values(holding: Holding, columns: Columns) -> object:
+    """Return a table with named columns itself, to be read as its size allows, or the values of another holding."""
+    return holding if isinstance(holding, Source) and columns.names else holding.table(columns)
 
 
 KINDS = ("rows", "views", "labelled", "documents", "subjects", "table")
 
 
+def flattened(array: AnyArray) -> AnyArray:
+    """Return an array as rows; trailing axes, such as those of images, are joined."""
+    return array.reshape(len(array), -1) if array.ndim > 2 else array
+
+
 def checked_shape(array: AnyArray, columns: Columns, *, subject: str) -> AnyArray:
-    """Return an array as rows of the declared width; trailing axes, such as those of images, are joined."""
-    flat = array.reshape(len(array), -1) if array.ndim > 2 else array
+    """Return an array as rows of the declared width."""
+    flat = flattened(array)
     if flat.ndim != 2 or flat.shape[1] != columns.n_columns:
         must = f"have the {columns.n_columns} columns the study declares"
         remedy = "Check the study's [data] table against the file."

@@ -15,7 +15,7 @@ from dpcape.core.arrays import AnyArray, FloatArray, SingleArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
 from dpcape.records.clip import SHRINK_SINGLE, STRIP_ENTRIES, certainly_short, clip_rows, is_single, longest_row, strips
-from dpcape.schema.column import check_finite
+from dpcape.schema.column import Column, check_finite
 from dpcape.schema.schema import Ranges, Schema, as_it_is
 from dpcape.schema.table import ArrayTable, Table, read_table
 
@@ -168,11 +168,28 @@ class Features:
             if stop - start == 1:
                 goal[:], valid[:] = 0.0, False
                 return
+            if self._fill_beside_invalid(start, stop, goal, valid, factors, shrink):
+                return
             # Halve until each invalid row is by itself.
             middle = (stop - start) // 2
             before, after = (None, None) if factors is None else (factors[:middle], factors[middle:])
             self._fill_strip(start, start + middle, goal[:middle], valid[:middle], before, shrink)
             self._fill_strip(start + middle, stop, goal[middle:], valid[middle:], after, shrink)
+
+    def _fill_beside_invalid(
+        self, start: int, stop: int, goal: FloatArray, valid: Mask, factors: FloatArray | None, shrink: float
+    ) -> bool:
+        """Write the rows with others in place of those that lack a value; tell whether all the rest could be read."""
+        try:
+            block = self._read(start, stop)
+            columns = [None] * self._table.shape[1] if self._schema is None else self._schema.columns
+            invalid, rest = beside_invalid(block, columns)
+            self._prepare(rest, goal)
+            clip_rows(goal, bound=self.bound * shrink, out=goal, factors=factors)
+        except InvalidParameter:
+            return False
+        goal[invalid], valid[invalid] = 0.0, False
+        return True
 
     def _prepare(self, block: AnyArray | list[AnyArray], out: FloatArray) -> None:
         """Write raw rows as float64 features, not yet clipped, into `out`."""
@@ -225,6 +242,48 @@ class Features:
         except InvalidParameter:
             return False
         return True
+
+
+def beside_invalid(
+    block: AnyArray | list[AnyArray], columns: Sequence[Column | None]
+) -> tuple[Mask, AnyArray | list[AnyArray]]:
+    """Return which raw rows lack a value that has no public fill, or have an infinite one; and rows without these.
+
+    Rows keep their places: those that are invalid get values that can be read.
+
+    Parameters
+    ----------
+    block : AnyArray or list of AnyArray
+        Rows of numbers, or columns.
+    columns : sequence of Column or None
+        Public description of each column; None for numbers taken as they are.
+    """
+    filled = np.array([column is not None and column.missing is not None for column in columns])
+    if isinstance(block, np.ndarray):
+        bad = np.isinf(block) | (np.isnan(block) & ~filled)
+        invalid: Mask = bad.any(axis=1)
+        return invalid, np.where(invalid[:, np.newaxis], block.dtype.type(0), block)
+    masks = [_lacking(values, is_filled) for values, is_filled in zip(block, filled, strict=True)]
+    invalid = np.any(masks, axis=0)
+    rest = []
+    for values, column in zip(block, columns, strict=True):
+        usable = values.copy()
+        if values.dtype != object:
+            usable[invalid] = 0
+        elif column is not None:
+            usable[invalid] = "1970-01-01" if column.levels is None else column.levels[0]
+        rest.append(usable)
+    return invalid, rest
+
+
+def _lacking(values: AnyArray, is_filled: bool) -> Mask:
+    """Tell which entries of a column are infinite, or missing without a public fill."""
+    if values.dtype.kind == "f":
+        lacking: Mask = np.isinf(values) if is_filled else ~np.isfinite(values)
+        return lacking
+    if values.dtype != object or is_filled:
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.array([value is None for value in values.tolist()], dtype=np.bool_)
 
 
 def _holds_single(table: Table) -> bool:

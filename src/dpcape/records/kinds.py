@@ -322,7 +322,8 @@ class Subjects(Records):
         """Number of subjects, or of time points in unit "record", that contribute zero."""
         if self.unit == "record":
             return super().n_invalid
-        if len(self._series) == self.n_records and not self._any_invalid():
+        are_all_there = len(self._series) == self.n_records and all(features.n_rows for features in self._series)
+        if are_all_there and not self._any_invalid():
             return 0
         return self.n_records - sum(1 for _ in self._each_subject())
 

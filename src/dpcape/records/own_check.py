@@ -318,7 +318,10 @@ def _clipped(holding: Holding, plan: DataPlan, records: Records) -> tuple[int, i
     if plan.kind in ("documents", "table"):
         return records.n_records, 0
     if plan.kind == "subjects":
-        series = [np.asarray(rows, dtype=np.float64) for rows in holding.series(plan.tables[0], plan.subject)]
+        width, given = plan.tables[0].n_columns, holding.series(plan.tables[0], plan.subject)
+        arrays = [np.asarray(rows, dtype=np.float64) for rows in given]
+        # The rest belongs to people who are invalid.
+        series = [rows for rows in arrays if rows.shape[1:] == (width,)]
         longer = [np.linalg.norm(np.nan_to_num(rows), axis=1) > plan.bounds[0] for rows in series]
         return sum(len(rows) for rows in series), int(sum(rows.sum() for rows in longer))
     shortened = sum(int((factors < 1).sum()) for _, factors in records.shortened_blocks(4096))

@@ -15,7 +15,8 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.records.features import Features, facts_of
 from dpcape.records.kinds import Labelled, Rows, Views
 from dpcape.records.labels import Codes, Response
-from dpcape.schema.schema import Ranges
+from dpcape.records.typed_table import TypedTable
+from dpcape.schema.schema import Ranges, Schema
 
 Names: TypeAlias = "Sequence[str] | None"
 """Names of the columns of one table, or None for its own."""
@@ -130,6 +131,11 @@ class OfLabelled:
         return (self.rows,)
 
     @property
+    def invalid(self) -> str:
+        """Policy for records that cannot be read."""
+        return self.rows.invalid
+
+    @property
     def is_text(self) -> bool:
         """Whether labels are read as text."""
         return self.classes is not None and all(isinstance(label, str) for label in self.classes)
@@ -147,5 +153,42 @@ class OfLabelled:
         return replace(self, rows=self.rows.checked())
 
 
-Recipe: TypeAlias = OfRows | OfViews | OfLabelled
+@dataclass(frozen=True)
+class OfTable:
+    """Arguments of `table`, checked; `is_window` says that what is read is not kept."""
+
+    schema: Schema
+    is_window: bool = False
+    is_checked: bool = False
+    invalid: str = "zero"
+    feature_names: Names = None
+
+    def records(self, data: object) -> TypedTable:
+        """Return records."""
+        return TypedTable(data, self.schema, is_window=self.is_window, is_checked=self.is_checked)
+
+    @property
+    def ranges(self) -> Schema:
+        """The description of the columns."""
+        return self.schema
+
+    @property
+    def tables(self) -> tuple[OfTable, ...]:
+        """How each table is read: here the only one."""
+        return (self,)
+
+    def named(self, names: Sequence[Names]) -> OfTable:
+        """Return the same for windows, which have names of their own."""
+        return replace(self, is_window=True)
+
+    def doubled(self) -> OfTable:
+        """Return the same: columns are always read in double precision."""
+        return self
+
+    def checked(self) -> OfTable:
+        """Return the same for values that were read before."""
+        return replace(self, is_checked=True)
+
+
+Recipe: TypeAlias = OfRows | OfViews | OfLabelled | OfTable
 """How raw values become records of one kind."""

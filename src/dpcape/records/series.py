@@ -45,22 +45,27 @@ def series_of(
             precision=precision,
         )
 
+    by_subject = longest is not None
+    # Replacing a time point cannot change the columns of a series, so that those of the first are public in that unit.
+    pattern = features(np.zeros((1, n_features or 0)) if by_subject else given[0])
+    if n_features not in (None, pattern.n_features):
+        pattern = features(np.zeros((1, n_features or 0)))
+
     def opened(array: object) -> Features | None:
         """Return one subject's table, or None if it is not a table and the policy makes the subject invalid."""
         try:
-            return features(array)
+            table = features(array)
         except InvalidParameter:
             if not lenient:
                 raise
             return None
+        if by_subject or invalid == "refuse" or table.n_features == pattern.n_features:
+            return table
+        # Its time points count, and are invalid.
+        return features(np.broadcast_to(np.inf, (table.n_rows, pattern.n_features)))
 
-    by_subject = longest is not None
-    # Replacing a time point cannot change the columns, so all tables must have the same ones.
-    pattern = features(np.zeros((1, n_features or 0)) if by_subject else given[0])
     tables = [opened(array) for array in given]
     expected = (pattern.n_features, pattern.names)
-    if n_features not in (None, pattern.n_features):
-        raise InvalidParameter("n_features", "be the number of columns of every series", n_features)
     if by_subject and not pattern.names and all(table is not None and table.names for table in tables):
         must = "be given for unit='subject' where the tables of subjects have names of their own"
         raise InvalidParameter("feature_names", must, "None", "List the public ones as feature_names=[...].")

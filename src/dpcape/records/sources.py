@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from dpcape.core.errors import InvalidParameter
 from dpcape.schema.schema import Ranges, Schema
@@ -14,18 +14,61 @@ from dpcape.schema.schema import Ranges, Schema
 if TYPE_CHECKING:
     from dpcape.records.data_plan import Columns, DataPlan, Holding
     from dpcape.records.readers.array_files import ArrayFile
+    from dpcape.records.readers.cells import Batch, Wanted
     from dpcape.records.readers.tables import ByColumn
 
 SchemaOrPath: TypeAlias = "Ranges | str | Path"
 """Ranges and levels, or the path of a schema file that holds them."""
 
 
+Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Names, sizes and times of files."""
+
+LARGE_BYTES = 2**30
+"""Size, as numbers of eight bytes, from which tables are read window by window instead of whole.
+
+What fits is decided here, not by the study: results are the same, and memory is the site's own.
+"""
+
+
 class Source(ABC):
-    """What is read when records are made, such as a query."""
+    """A table with named columns that can be read again and again: a file, a query, a stream of Arrow batches.
+
+    Types of columns come from who reads them, who knows the public schema, never from what the cells hold.
+    """
 
     @abstractmethod
-    def holding(self) -> Holding:
-        """Read it, and return its columns."""
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns."""
+
+    @abstractmethod
+    def batches(self, wanted: Sequence[Wanted], n_rows: int) -> Iterator[Batch]:
+        """Yield all rows, from the first on, in batches of any length.
+
+        Parameters
+        ----------
+        wanted : sequence of Wanted
+            The columns to read, each with whether it is read as text.
+        n_rows : int
+            About how many rows a batch should have, where that can be chosen.
+        """
+
+    @abstractmethod
+    def tell(self, *, refuses: bool) -> None:
+        """Tell the site's own user what could not be read the last time; raise it where such records are refused."""
+
+    def stamp(self) -> Stamp | None:
+        """Return what changes when files do; None where there are no files."""
+        return None
+
+    def is_large(self) -> bool:
+        """Return whether the table is to be read window by window."""
+        return True
+
+
+def is_much(n_bytes: int) -> bool:
+    """Return whether so many bytes are read window by window."""
+    return n_bytes > LARGE_BYTES
 
 
 def is_source(data: object) -> TypeGuard[str | os.PathLike[str] | Source]:
@@ -42,10 +85,23 @@ def described(schema: SchemaOrPath | None, ranges: Ranges | None) -> Ranges | No
     return Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
 
 
+def as_table(data: str | os.PathLike[str] | Source) -> Source | None:
+    """Return a path or query as a table with named columns; None for a file of arrays."""
+    holding = _opened(data, _plan("rows"))
+    return holding if isinstance(holding, Source) else None
+
+
 def raw_table(
-    data: object, ranges: Ranges | None, names: Sequence[str] | None = None, *, besides: str | None = None
-) -> object:
+    data: object,
+    ranges: Ranges | None,
+    names: Sequence[str] | None = None,
+    *,
+    besides: str | None = None,
+    invalid: str = "zero",
+) -> tuple[Any, Sequence[str] | None]:
     """Return the columns of a source that are described or named, all of them if none is; values as they are.
+
+    With them, the names of columns that are one array; None for a table that has its own.
 
     Parameters
     ----------
@@ -57,12 +113,14 @@ def raw_table(
         Columns to choose.
     besides : str or None
         A column that is not read unless it is described or named.
+    invalid : str
+        What happens to records that cannot be read.
     """
     if not is_source(data):
-        return data
+        return data, names
     holding = _opened(data, _plan("rows"))
     if not _is_by_column(holding):
-        return _array_file(holding, data).only_array()
+        return _array_file(holding, data).only_array(), names
     from dpcape.records.data_plan import Columns
 
     schema = Schema.of(ranges) if isinstance(ranges, Mapping | Schema) else None
@@ -71,40 +129,31 @@ def raw_table(
     else:
         wanted = tuple(names or (name for name in holding.names() if name != besides))
     values = holding.table(Columns(wanted, len(wanted), ranges=schema))
-    return values if isinstance(values, Mapping) else {name: values[:, at] for at, name in enumerate(wanted)}
+    holding.tell(refuses=invalid == "refuse")
+    return values, None if isinstance(values, Mapping) else wanted
 
 
-def large_dataset(data: str | os.PathLike[str] | Source) -> object | None:
-    """Return Parquet files as a data set to be read window by window; None if they are no larger than fits in memory.
-
-    What fits is decided here, not by the study: results are the same, and memory is the site's own.
-    """
-    if isinstance(data, Source):
-        return None
-    from dpcape.records.readers.columnar import large_set
-
-    path = Path(data)
-    is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
-    return large_set(path) if is_parquet else None
-
-
-def raw_target(data: object, y: object, *, text: bool) -> object:
+def raw_target(data: object, y: object, *, text: bool, invalid: str) -> object:
     """Return the response or the labels: values, or the column of a source that `y` names."""
     if not (is_source(data) and isinstance(y, str)):
         return y
-    return _opened(data, _plan("rows")).vector(y, text=text)
+    holding = _opened(data, _plan("rows"))
+    values = holding.vector(y, text=text)
+    if isinstance(holding, Source):
+        holding.tell(refuses=invalid == "refuse")
+    return values
 
 
-def raw_counts(data: object, names: Sequence[str] | None) -> object:
-    """Return word counts of a source: a sparse matrix, or columns."""
+def raw_counts(data: object, names: Sequence[str] | None, invalid: str) -> tuple[Any, Sequence[str] | None]:
+    """Return word counts of a source, a sparse matrix or columns, and the names of columns of an array."""
     if not is_source(data):
-        return data
+        return data, names
     holding = _opened(data, _plan("rows"))
     if _is_by_column(holding):
-        return raw_table(data, None, names)
+        return raw_table(data, None, names, invalid=invalid)
     from dpcape.records.data_plan import Columns
 
-    return holding.counts(Columns((), _array_file(holding, data).n_words()))
+    return holding.counts(Columns((), _array_file(holding, data).n_words())), names
 
 
 def raw_series(
@@ -116,6 +165,7 @@ def raw_series(
     names: Sequence[str] | None,
     width: int | None,
     by_subject: bool,
+    invalid: str,
 ) -> tuple[object, Sequence[str] | None, int | None]:
     """Return one array per subject, the names of their columns, and the width of a file that holds all subjects.
 
@@ -135,12 +185,21 @@ def raw_series(
         Public number of columns, if it was stated.
     by_subject : bool
         Whether whole people are protected; what the file of one person says of its columns is then not public.
+    invalid : str
+        What happens to people whose file cannot be read.
     """
     if not is_source(data) and not _are_paths(data):
         if mask is not None or pattern is not None or subject is not None:
             raise InvalidParameter("mask, pattern and subject", "be left out for arrays", "one", "Pass paths.")
         return data, names, None
-    plan = _plan("subjects", subject=subject, mask=None if mask is None else Path(mask), pattern=pattern)
+    plan = _plan(
+        "subjects",
+        subject=subject,
+        mask=None if mask is None else Path(mask),
+        pattern=pattern,
+        unit="subject" if by_subject else "record",
+        invalid=invalid,
+    )
     from dpcape.records.data_plan import Columns
     from dpcape.records.readers.files import SeriesFolder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.records.kinds import Records, checked_size
 from dpcape.records.read_ahead import read_ahead
 from dpcape.records.recipes import OfLabelled, OfViews, Recipe
-from dpcape.records.sources import Source, large_dataset
+from dpcape.records.sources import as_table, is_source
 from dpcape.records.streams import Raw, Stream, n_rows_of
 
 T = TypeVar("T")
@@ -41,9 +40,16 @@ class Streamed(Records):
     def __init__(self, stream: Stream, recipe: Recipe, *, progress: bool = False) -> None:
         self._stream, self._shows = stream, progress
         named = recipe.named(stream.names)
-        scan = stream.scan(named, self._windows(1, None))
+        refuses = recipe.invalid == "refuse"
+        try:
+            scan = stream.scan(named, self._windows(1, None))
+        except InvalidParameter:
+            # What the source says names file and line.
+            stream.tell(refuses=refuses)
+            raise
+        stream.tell(refuses=refuses)
         super().__init__(scan.facts)
-        self._recipe, self._n_invalid = named.checked(), scan.n_invalid
+        self._recipe, self._n_invalid, self._unusable = named.checked(), scan.n_invalid, scan.unusable
 
     def blocks(self, size: int = 1024) -> Iterator[Any]:
         """Return an iterator over blocks of at most `size` records, as the kind of records has them."""
@@ -69,6 +75,10 @@ class Streamed(Records):
         """Return an iterator over (rows, targets, factors) of labelled records."""
         return (block for window in self._window_records(size) for block in window.weighted_blocks(size))
 
+    def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
+        """Return an iterator over blocks of a table, one number per column."""
+        return (block for window in self._window_records(size) for block in window.coded_blocks(size))
+
     def _window_records(self, size: int) -> Iterator[Any]:
         """Yield the records of each window; windows are whole numbers of blocks."""
         for raw in self._windows(checked_size(size), self.n_records):
@@ -84,6 +94,11 @@ class Streamed(Records):
     def n_invalid(self) -> int:
         """Number of records that cannot be read and contribute zero, as counted at the first reading."""
         return self._n_invalid
+
+    @property
+    def unusable(self) -> Mapping[str, int]:
+        """Entries per column of a table that count as missing, as counted at the first reading."""
+        return self._unusable
 
     @property
     def computed_on(self) -> str:
@@ -107,10 +122,10 @@ class Streamed(Records):
 
 
 def is_streamed(data: object) -> bool:
-    """Tell whether data are read window by window: on a cluster, batches, or Parquet files that are large."""
+    """Tell whether data are read window by window: on a cluster, batches, or a file or query that is large."""
     kind = type(data)
-    if isinstance(data, str | os.PathLike | Source):
-        return large_dataset(data) is not None
+    if is_source(data):
+        return (source := as_table(data)) is not None and source.is_large()
     if isinstance(data, list | tuple):
         return bool(data) and type(data[0]).__module__.partition(".")[0] == "pyarrow"
     if isinstance(data, Mapping | np.ndarray | memoryview) or issparse(data) or hasattr(kind, "collect"):
@@ -148,15 +163,16 @@ def stream_records(recipe: Recipe, *data: object, progress: bool = False) -> Str
 
         # Single precision relies on additions in the same order, which different workers do not guarantee.
         return Streamed(DaskStream(recipe, data), recipe.doubled(), progress=progress)
-    from dpcape.records.arrow_stream import ArrowStream
+    from dpcape.records.readers.arrow import arrow_source
+    from dpcape.records.source_stream import SourceStream
 
     tables = data[:-1] if isinstance(recipe, OfLabelled) else data
-    if isinstance(recipe, OfViews) and any(table is not tables[0] for table in tables):
+    if isinstance(recipe, OfViews) and any(table is not tables[0] and table != tables[0] for table in tables):
         must = "be columns of the same one, so that rows belong together"
         remedy = "Pass it for each view, with other columns in ranges or feature_names."
         raise InvalidParameter("All views of a stream", must, "several streams", remedy)
-    source = large_dataset(tables[0]) if isinstance(tables[0], str | os.PathLike) else tables[0]
-    return Streamed(ArrowStream(source, recipe, data[-1]), recipe, progress=progress)
+    source = (as_table(tables[0]) if is_source(tables[0]) else None) or arrow_source(tables[0])
+    return Streamed(SourceStream(source, recipe, data[-1]), recipe, progress=progress)
 
 
 def _with_bar(windows: Iterator[Raw], n_records: int | None) -> Iterator[Raw]:

@@ -9,8 +9,9 @@ time is remembered as a number of rows and a checksum of all values (CRC-32 of t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, TypeAlias, TypeVar
 from zlib import crc32
@@ -23,6 +24,7 @@ from dpcape.core.errors import InvalidParameter, ProtocolError
 from dpcape.core.facts import PublicFacts
 from dpcape.records.kinds import Records
 from dpcape.records.recipes import Names, Recipe
+from dpcape.schema.table import Words
 
 Raw: TypeAlias = tuple[object, ...]
 """Raw values of consecutive records, as a recipe takes them: tables, perhaps a target."""
@@ -70,6 +72,10 @@ class Stream(ABC):
         """
         return Scan.of(Scan.of_part(recipe, raw) for raw in windows)
 
+    def tell(self, *, refuses: bool) -> None:
+        """Tell the site's own user what could not be read; raise it where such records are refused."""
+        return None  # most streams have nothing to tell
+
     def each_part(self, recipe: Recipe, function: Callable[[Records], T]) -> Iterator[T] | None:
         """Return what a function gives for the records of each part, computed where they are; None in this process.
 
@@ -85,32 +91,35 @@ class Stream(ABC):
 
 @dataclass(frozen=True)
 class Scan:
-    """What the first reading finds: public facts, and how many records are invalid, which is not public."""
+    """What the first reading finds: public facts, and what is invalid or unusable, which is not public."""
 
     facts: PublicFacts
     n_invalid: int
+    unusable: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_part(cls, recipe: Recipe, raw: Raw) -> Scan:
         """Return what is found in one part that has rows."""
         records = recipe.records(*raw)
-        return cls(records.facts(), records.n_invalid)
+        return cls(records.facts(), records.n_invalid, getattr(records, "unusable", {}))
 
     @classmethod
     def of(cls, scans: Iterable[Scan]) -> Scan:
         """Return what is found in all parts together; refuse parts that do not fit one another."""
         first: PublicFacts | None = None
         n_records = n_invalid = 0
+        unusable: Counter[str] = Counter()
         for scan in scans:
             first = scan.facts if first is None else first
             if scan.facts.shape_facts() != first.shape_facts():
                 remedy = "Give every part the same names, in the same order."
                 raise InvalidParameter("All parts of X", "have the same columns", "parts that differ", remedy)
             n_records, n_invalid = n_records + scan.facts.n_records, n_invalid + scan.n_invalid
+            unusable.update(scan.unusable)
         if first is None:
             remedy = "Leave a site without records out of the federation."
             raise InvalidParameter("X", "have at least one row and one column", "a stream without rows", remedy)
-        return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid)
+        return cls(msgspec.structs.replace(first, n_records=n_records), n_invalid, dict(unusable))
 
 
 class Checksum:
@@ -200,12 +209,14 @@ def n_rows_of(table: object) -> int:
     return len(table)  # type: ignore[arg-type]  # an array or a frame
 
 
-def _columns(table: object) -> Iterator[tuple[str, AnyArray]]:
+def _columns(table: object) -> Iterator[tuple[str, AnyArray | Words]]:
     """Yield the arrays of a table with their names: an array is one, whatever its columns."""
     if isinstance(table, np.ndarray):
         yield "", table
     elif isinstance(table, Mapping):
-        yield from ((str(name), np.asarray(values)) for name, values in table.items())
+        yield from (
+            (str(name), values if isinstance(values, Words) else np.asarray(values)) for name, values in table.items()
+        )
     elif getattr(table, "ndim", 0) == 1:
         yield "", _plain(table)
     else:
@@ -225,9 +236,17 @@ def _plain(series: object) -> AnyArray:
     return values if values.dtype.kind in "biufmM" else convert(dtype=object)
 
 
-def _as_bytes(values: AnyArray) -> bytes | memoryview:
-    """Return what a checksum reads: the numbers themselves, or the objects' own words, each with its length."""
+def _as_bytes(values: AnyArray | Words) -> bytes | memoryview:
+    """Return what a checksum reads: the numbers themselves, or one checksum of each object's own words."""
+    if isinstance(values, Words):
+        return _word_sums(values.texts)[values.positions].data
     if values.dtype.kind in "biufmM":
         plain = np.ascontiguousarray(values)
         return (plain.view(np.int64) if plain.dtype.kind in "mM" else plain).data
-    return "".join(f"{len(text)}:{text}" for text in map(repr, values.tolist())).encode()
+    return _word_sums(values).data
+
+
+def _word_sums(objects: AnyArray) -> AnyArray:
+    """Return the checksum of each object, whatever the others are."""
+    sums = (crc32(repr(value).encode("utf-8", "surrogatepass")) for value in objects.tolist())
+    return np.fromiter(sums, dtype=np.uint32, count=len(objects))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcape.core.arrays import AnyArray, FloatArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.facts import PublicFacts, TypedColumns
 from dpcape.records.features import KEPT_ENTRIES
@@ -16,7 +16,10 @@ from dpcape.records.kinds import Records, checked_size
 from dpcape.records.sources import SchemaOrPath, described, raw_table
 from dpcape.schema.column import Column
 from dpcape.schema.schema import Ranges, Schema
-from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, read_table
+from dpcape.schema.table import NUMERIC_KINDS, ArrayTable, ColumnTable, read_table
+
+if TYPE_CHECKING:
+    from dpcape.records.streamed import Streamed
 
 _BLOCK = 1 << 14
 # Entries of blocks that are read together: 512 KiB, so that they stay in the cache.
@@ -24,8 +27,13 @@ _READ_TOGETHER = 1 << 16
 
 
 def table(
-    data: object, *, columns: Ranges | None = None, missing: object = None, schema: SchemaOrPath | None = None
-) -> TypedTable:
+    data: object,
+    *,
+    columns: Ranges | None = None,
+    missing: object = None,
+    schema: SchemaOrPath | None = None,
+    progress: bool = False,
+) -> TypedTable | Streamed:
     """Return a table with typed columns as records, for summaries and survival curves.
 
     A number or date is moved into its public range; a category is one of its public levels. A missing value, a value
@@ -36,7 +44,7 @@ def table(
     ----------
     data : object
         Pandas or polars table, or mapping from name to column; one row per record. Or the path of a CSV or Parquet
-        file, of a folder of Parquet files, or a query.
+        file, of a folder of Parquet files, or a query. Or a stream, or a table of Dask, as for `rows`.
     columns : Ranges or None
         Mapping from column name to (low, high), two numbers or two dates; to a list of levels; to a mapping with
         "range" or "levels" and perhaps "missing"; or, for a time to an event, to a mapping with "time" and "event"
@@ -46,6 +54,8 @@ def table(
         Public constant, or mapping from column to constant or level, that replaces missing values.
     schema : SchemaOrPath or None
         Another name of `columns`; or the path of a schema file. One of them must be given.
+    progress : bool
+        Whether to show a bar on standard error while a stream is read.
 
     Privacy
     -------
@@ -73,7 +83,30 @@ def table(
     schema_or_ranges = described(schema, columns)
     if schema_or_ranges is None:
         raise InvalidParameter("columns", "describe the columns of the table", "None", "Write columns={...}.")
-    return TypedTable(raw_table(data, schema_or_ranges), Schema.of(schema_or_ranges).with_missing(missing))
+    from dpcape.records.recipes import OfTable
+    from dpcape.records.streamed import is_streamed, stream_records
+
+    described_columns = Schema.of(schema_or_ranges).with_missing(missing)
+    recipe = OfTable(described_columns)
+    if is_streamed(data):
+        return _warned(stream_records(recipe, data, progress=progress))
+    values, names = raw_table(data, described_columns)
+    if names is not None:
+        values = dict(zip(names, values.T, strict=True))
+    return _warned(recipe.records(values))
+
+
+def _warned(records: TypedTable | Streamed) -> TypedTable | Streamed:
+    """Return the records; warn locally, where they are built, of entries that count as missing."""
+    if records.unusable:
+        counts = ", ".join(f"{name}: {count}" for name, count in records.unusable.items())
+        warnings.warn(
+            f"some entries of {records.n_records} records are not on the list of levels, or cannot be read, and count "
+            f"as missing ({counts}). Correct them, or the columns. These numbers stay here.",
+            UtilityWarning,
+            stacklevel=3,
+        )
+    return records
 
 
 class TypedTable(Records):
@@ -89,9 +122,13 @@ class TypedTable(Records):
         are not of numbers, and all of a small table.
     schema : Schema
         Public description of the columns.
+    is_window : bool
+        Whether the values are some of many, which are not kept.
+    is_checked : bool
+        Whether all values were read before, so that those that cannot be used are not counted again.
     """
 
-    def __init__(self, data: object, schema: Schema) -> None:
+    def __init__(self, data: object, schema: Schema, *, is_window: bool = False, is_checked: bool = False) -> None:
         self._schema = schema
         self._table = read_table(data, subject="data")
         if not schema.named or isinstance(self._table, ArrayTable):
@@ -116,17 +153,14 @@ class TypedTable(Records):
                 schemas=(schema.public(),),
             )
         )
-        self._kept: list[AnyArray | None] = []
-        self.unusable = self._read_all()
+        self._kept: list[AnyArray | None] = [None] * n_columns
+        self._word_codes: dict[int, tuple[FloatArray, BoolArray]] = {}
+        self._unusable = {} if is_checked else self._read_all(keeps=not is_window)
+
+    @property
+    def unusable(self) -> Mapping[str, int]:
         """Entries per column that are present but unusable and count as missing: for the site's steward, never sent."""
-        if self.unusable:
-            counts = ", ".join(f"{name}: {count}" for name, count in self.unusable.items())
-            warnings.warn(
-                f"some entries of {self.n_records} records are not on the list of levels, or cannot be read, and count "
-                f"as missing ({counts}). Correct them, or the columns. These numbers stay here.",
-                UtilityWarning,
-                stacklevel=4,
-            )
+        return self._unusable
 
     def blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return the same as `coded_blocks`."""
@@ -155,27 +189,44 @@ class TypedTable(Records):
         for at, (column, position) in enumerate(zip(self._schema.columns, self._positions, strict=True)):
             stored = self._kept[at]
             if stored is None:
-                column.fill_codes(self._table.values(slice(start, stop), position), out[:, at])
+                self._code(column, position, slice(start, stop), out[:, at])
             else:
                 codes = stored[start:stop]
                 np.copyto(out[:, at], codes)
                 if codes.dtype.kind == "i" and (missing := codes < 0).any():
                     out[missing, at] = np.nan
 
-    def _read_all(self) -> Mapping[str, int]:
+    def _code(self, column: Column, position: int, rows: slice, out: FloatArray) -> int:
+        """Write the codes of some rows of a column, and return how many entries could not be used."""
+        words = self._table.words(position) if isinstance(self._table, ColumnTable) else None
+        if words is None:
+            return column.fill_codes(self._table.values(rows, position), out)
+        if position not in self._word_codes:
+            codes = np.empty(len(words.texts))
+            column.fill_codes(words.texts, codes)
+            # A text that has no code cannot be used; what is missing is None.
+            unusable = np.isnan(codes) & np.array([text is not None for text in words.texts.tolist()])
+            self._word_codes[position] = codes, unusable
+        codes, unusable = self._word_codes[position]
+        positions = words.positions[rows]
+        np.take(codes, positions, out=out, mode="clip")
+        return int(np.count_nonzero(unusable[positions])) if unusable.any() else 0
+
+    def _read_all(self, *, keeps: bool) -> dict[str, int]:
         """Read everything once: keep what is slow to read or small, and return how many entries could not be used."""
         n_unusable = {}
-        small = self.n_records * self.n_features <= KEPT_ENTRIES
-        for column, position in zip(self._schema.columns, self._positions, strict=True):
+        small = keeps and self.n_records * self.n_features <= KEPT_ENTRIES
+        for at, (column, position) in enumerate(zip(self._schema.columns, self._positions, strict=True)):
             numeric = self._table.values(slice(0, 1), position).dtype.kind in NUMERIC_KINDS
-            stored: AnyArray | None = None
             if small or not numeric or column.levels is not None or column.dates:
                 fits_two_bytes = column.levels is not None and len(column.levels) < 2**15
                 stored = np.empty(self.n_records, dtype=np.int16 if fits_two_bytes else np.float64)
-            count = self._n_infinite(position) if stored is None else self._read_column(column, position, stored)
+                count = self._read_column(column, position, stored)
+                self._kept[at] = stored if keeps else None
+            else:
+                count = self._n_infinite(position)
             if count:
                 n_unusable[column.name] = count
-            self._kept.append(stored)
         return n_unusable
 
     def _n_infinite(self, position: int) -> int:
@@ -193,7 +244,7 @@ class TypedTable(Records):
         scratch, count = np.empty(min(_BLOCK, self.n_records)), 0
         for start in range(0, self.n_records, _BLOCK):
             block = scratch[: min(_BLOCK, self.n_records - start)]
-            count += column.fill_codes(self._table.values(slice(start, start + len(block)), position), block)
+            count += self._code(column, position, slice(start, start + len(block)), block)
             stored[start : start + len(block)] = (
                 np.where(np.isnan(block), -1.0, block) if stored.dtype.kind == "i" else block
             )

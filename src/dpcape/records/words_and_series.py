@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,8 +45,7 @@ def documents(counts: object, *, feature_names: Sequence[str] | None = None, inv
     array([[2., 1., 0.],
            [0., 0., 0.]])
     """
-    raw = raw_counts(counts, feature_names)
-    names = None if isinstance(raw, Mapping) else feature_names
+    raw, names = raw_counts(counts, feature_names, invalid)
     table = Counts(raw, feature_names=names, invalid=checked_policy(invalid))
     facts = PublicFacts(
         kind="documents",
@@ -132,6 +131,7 @@ def subjects(
         names=feature_names,
         width=n_features,
         by_subject=by_subject,
+        invalid=checked_policy(invalid),
     )
     width = columns_of(n_features, feature_names, in_one_file, by_subject)
     series, n_given = series_of(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.core.arrays import AnyArray
+from dpcape.core.arrays import AnyArray, IntArray
 from dpcape.core.errors import InvalidParameter
 
 _LEVELS = "Convert it, or name its public levels in ranges and pass a pandas or polars table."
@@ -27,6 +27,41 @@ _NUMBERS = {
 
 NUMERIC_KINDS = "biuf"
 """numpy's letters for boolean, integer, unsigned and floating-point numbers."""
+
+
+class Words:
+    """A column of text as positions in a list of texts: what a text means is then found once, not in every row.
+
+    Parameters
+    ----------
+    positions : IntArray
+        Position of each cell's text.
+    texts : AnyArray
+        Texts, and None for a missing cell; one may be there several times.
+    """
+
+    ndim = 1
+
+    def __init__(self, positions: IntArray, texts: AnyArray) -> None:
+        self.positions, self.texts = positions, texts
+        self.shape = (len(positions),)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, rows: slice) -> Words:
+        return Words(self.positions[rows], self.texts)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> AnyArray:
+        cells: AnyArray = self.texts[self.positions]
+        return cells
+
+    @classmethod
+    def joined(cls, parts: Sequence[Words]) -> Words:
+        """Return the rows of several columns as one."""
+        starts = np.cumsum([0, *(len(part.texts) for part in parts[:-1])])
+        positions = [part.positions + start for part, start in zip(parts, starts, strict=True)]
+        return cls(np.concatenate(positions), np.concatenate([part.texts for part in parts]))
 
 
 class ArrayTable:
@@ -66,7 +101,12 @@ class ColumnTable:
 
     def values(self, rows: slice, column: int) -> AnyArray:
         """Return one column of the chosen rows: numbers with NaN, or objects with None, where missing."""
-        return self._columns[column][rows]
+        return np.asarray(self._columns[column][rows])
+
+    def words(self, column: int) -> Words | None:
+        """Return a whole column of text that came as positions in a list; None for others."""
+        values = self._columns[column]
+        return values if isinstance(values, Words) else None
 
 
 class PandasTable:
@@ -199,7 +239,7 @@ def vector(data: object, *, subject: str, n_rows: int, lenient: bool = False) ->
     """
     if isinstance(data, np.ma.MaskedArray):
         raise _masked(subject)
-    values = _own_types(data) if lenient and isinstance(data, list | tuple) else _column_values(data)
+    values = np.asarray(_own_types(data)) if lenient and isinstance(data, list | tuple) else _column_values(data)
     if values.shape != (n_rows,):
         must = f"be one-dimensional with one entry per row of X ({n_rows})"
         raise InvalidParameter(subject, must, f"shape {values.shape}", "Pass a single column in the order of the rows.")
@@ -299,11 +339,13 @@ def _column_values(data: Any) -> AnyArray:
     return np.asarray(data)
 
 
-def _own_types(column: object) -> AnyArray:
+def _own_types(column: object) -> AnyArray | Words:
     """Return a column in which each entry has the type it came with.
 
     NumPy finds one type for a whole list: a single text would turn the numbers of all other records into text.
     """
+    if isinstance(column, Words):
+        return column
     if not isinstance(column, list | tuple):
         return np.asarray(column)
     try:

@@ -117,13 +117,13 @@ def _copy_query(task: ReaderTask) -> None:
 
     query = sql(task.query, tables=task.tables or None, database=task.database or None)
     _confine(task)
-    holding = query.holding()
-    names = list(holding.names())
-    columns = [holding.vector(name, text=True).tolist() for name in names]
+    names = list(query.names())
     with Path(task.out).open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(names)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in zip(*columns, strict=True))
+        for batch in query.text_batches():
+            columns = [values.tolist() for values in batch.values()]
+            writer.writerows(["" if cell is None else cell for cell in row] for row in zip(*columns, strict=True))
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpcape.core.arrays import AnyArray
 from dpcape.core.errors import DamagedFile, InvalidParameter
-from dpcape.records.data_plan import Columns, checked_shape
+from dpcape.records.data_plan import Columns, checked_shape, flattened
 
 SPARSE_ARRAYS = {"data", "indices", "indptr", "shape"}
 """Arrays of a sparse matrix stored by rows, as SciPy writes it."""
@@ -31,10 +31,13 @@ class ArrayFile:
         name = self._of_rows() if columns.array is None else columns.array
         return checked_shape(self._named(name), columns, subject=f"the array {name!r}")
 
+    def one_series(self, columns: Columns) -> AnyArray:
+        """Return the same as the series of one subject, whatever its width: another one makes it invalid."""
+        return flattened(self._named(self._of_rows() if columns.array is None else columns.array))
+
     def only_array(self) -> AnyArray:
         """Return the only array with rows, as it is."""
-        values = self._named(self._of_rows())
-        return values.reshape(len(values), -1) if values.ndim > 2 else values
+        return flattened(self._named(self._of_rows()))
 
     def _of_rows(self, most: float = math.inf) -> str:
         """Return the name of the only array with rows, or the usual one."""

@@ -50,12 +50,12 @@ def wrong_length(path: Path, line: int, n_cells: int, n_names: int) -> InvalidPa
     return InvalidParameter("every line", must, n_cells, remedy).at(f"{path.name}, line {line}")
 
 
-def no_number(path: Path, line: int, name: str, cell: str) -> InvalidParameter:
-    """Return the error for a cell that is no number."""
+def no_number(where: str, name: str, cell: str) -> InvalidParameter:
+    """Return the error for a cell that is no number; ``where`` names file and line."""
     must, got, remedy = "hold numbers", "text", "Correct the file, or declare the column's levels."
     if _DECIMAL_COMMA.fullmatch(cell):
         must, got, remedy = f"{must} with a decimal point", "a decimal comma", "Export the file with points."
-    return InvalidParameter(f"column {name!r}", must, got, remedy).at(f"{path.name}, line {line}")
+    return InvalidParameter(f"column {name!r}", must, got, remedy).at(where)
 
 
 def not_utf8(path: Path, stream: IO[bytes]) -> InvalidParameter:

@@ -9,39 +9,54 @@ from typing import Any, cast
 
 from dpcape.core.arrays import AnyArray
 from dpcape.core.errors import DamagedFile, InvalidParameter
-from dpcape.records.data_plan import Columns, DataPlan, Holding, checked_shape
+from dpcape.records.data_plan import Columns, DataPlan, Holding, selected
 from dpcape.records.readers.array_files import ArrayFile
 from dpcape.records.readers.bids import check_entities, is_bids, warn_of_absent
-from dpcape.records.readers.tables import CsvFile, ParquetFile, ParquetSet
+from dpcape.records.readers.tables import ByColumn, CsvFile, TableFiles
 from dpcape.records.sources import Source
 
 NIFTI = (".nii", ".nii.gz")
 """How names of brain images end."""
 
 
+ARROW = (".arrow", ".feather")
+"""How names of Arrow files end."""
+
+
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", *ARROW)
+"""How names of tables end."""
+
+
 def open_file(path: str | Path | Source, plan: DataPlan) -> Holding:
     """Return a reader for a file, a folder of Parquet files, a folder with one file per subject, or a query."""
-    if isinstance(path, Source):
-        return path.holding()
+    if isinstance(path, ByColumn):
+        return path
+    assert not isinstance(path, Source)
     data_path = Path(path)
     suffixes = "".join(data_path.suffixes).lower()
     # One file per person, unless a column identifies the person of each row.
     by_file = plan.kind == "subjects" and plan.subject is None
     if data_path.is_dir() and not by_file and next(data_path.rglob("*.parquet"), None) is not None:
-        return ParquetSet(data_path)
+        return TableFiles(data_path)
     if data_path.is_dir() or _is_pattern(data_path):
         return SeriesFolder(data_path, plan)
     if not data_path.is_file():
         raise DamagedFile(f"The data file {str(path)!r} does not exist", remedy="Correct the path.")
-    if suffixes.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
-        return CsvFile(data_path)
-    if suffixes.endswith((".parquet", ".pq")):
-        return ParquetFile(data_path)
+    if suffixes.endswith(TABLES):
+        return table_file(data_path)
     if suffixes.endswith((".npz", ".npy")):
         return ArrayFile(data_path)
     if suffixes.endswith(NIFTI):
         return SeriesFolder(data_path, plan)
     raise unknown_suffix(data_path)
+
+
+def table_file(path: Path) -> ByColumn:
+    """Return the reader of a table, by how its name ends."""
+    name = path.name.lower()
+    if name.endswith((".parquet", ".pq", *ARROW)):
+        return TableFiles(path, "ipc" if name.endswith(ARROW) else "parquet")
+    return CsvFile(path)
 
 
 def fingerprint(path: Path) -> str:
@@ -110,16 +125,52 @@ class SeriesFolder:
             raise InvalidParameter("mask", "be given for NIfTI files", "none", "Write mask='mask.nii.gz'.")
         return open_file(self._files[0], self._plan)
 
-    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray]:
-        """Return one array per file, in the order of their names."""
+    def series(self, columns: Columns, subject: str | None) -> Sequence[AnyArray | None]:
+        """Return one array per file, in the order of their names; None for a person whose file cannot be read.
+
+        What is wrong with the names of files, or with all of them, is refused. What is wrong with one person's file
+        makes that person invalid where whole people are protected: a refusal would tell others of this person.
+        """
+        self._check_names(columns)
         return [self._one(path, columns) for path in self._files]
 
-    def _one(self, path: Path, columns: Columns) -> AnyArray:
+    def _check_names(self, columns: Columns) -> None:
+        """Refuse files that could not be read, of whichever person they are."""
+        names = [path.name.lower() for path in self._files]
+        for path, name in zip(self._files, names, strict=True):
+            if not name.endswith((*TABLES, ".npy", ".npz", *NIFTI)):
+                raise unknown_suffix(path)
+        if any(name.endswith(TABLES) for name in names) and not columns.names:
+            selected((), columns, subject="the files of subjects")
+        if any(name.endswith(NIFTI) for name in names):
+            from dpcape.records.readers.nifti import n_voxels
+
+            if self._plan.mask is None:
+                raise InvalidParameter(
+                    "mask", "be given in [data] for NIfTI files", "none", 'Write mask = "mask.nii.gz".'
+                )
+            n_voxels(self._plan.mask)
+
+    def _one(self, path: Path, columns: Columns) -> AnyArray | None:
+        try:
+            return self._values(path, columns)
+        except (InvalidParameter, DamagedFile):
+            if self._plan.unit != "subject" or self._plan.invalid == "refuse":
+                raise
+            return None
+
+    def _values(self, path: Path, columns: Columns) -> AnyArray:
         if path.name.lower().endswith(NIFTI):
             from dpcape.records.readers.nifti import masked_series
 
-            return checked_shape(masked_series(path, self._plan.mask), columns, subject="a masked volume")
-        return cast("AnyArray", open_file(path, self._plan).table(columns))
+            return masked_series(path, self._plan.mask)
+        holding = open_file(path, self._plan)
+        if isinstance(holding, ArrayFile):
+            return holding.one_series(columns)
+        values = cast("AnyArray", holding.table(columns))
+        if isinstance(holding, ByColumn):
+            holding.tell(refuses=self._plan.invalid == "refuse")
+        return values
 
     def table(self, columns: Columns) -> Any:
         """Refuse: a folder holds series."""
@@ -136,7 +187,7 @@ class SeriesFolder:
 
 def unknown_suffix(path: Path) -> InvalidParameter:
     """Return the error for a file of a kind that cannot be read."""
-    must = "be .csv, .csv.gz, .tsv, .parquet, .npz, .npy or .nii(.gz)"
+    must = "be .csv, .csv.gz, .tsv, .parquet, .arrow, .npz, .npy or .nii(.gz)"
     return InvalidParameter("A data file", must, repr(path.name), "Convert it to one of these.")
 
 

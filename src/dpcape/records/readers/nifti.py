@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -18,11 +19,16 @@ def masked_series(path: Path, mask: Path | None) -> AnyArray:
     """Return (time points, voxels of the mask) of one volume; the mask's grid must be the volume's."""
     if mask is None:
         raise InvalidParameter("mask", "be given in [data] for NIfTI files", "none", 'Write mask = "mask.nii.gz".')
-    volume, (inside, affine) = _nibabel().load(path), _inside(mask)
-    if volume.shape[:3] != inside.shape or not np.allclose(volume.affine, affine, atol=1e-4):
+    nibabel, (inside, affine) = _nibabel(), _inside(mask)
+    try:
+        volume = nibabel.load(path)
+        is_same = volume.shape[:3] == inside.shape and np.allclose(volume.affine, affine, atol=1e-4)
+        values = np.asarray(volume.dataobj, dtype=np.float32)
+    except (OSError, EOFError, ValueError, zlib.error, nibabel.filebasedimages.ImageFileError) as error:
+        raise DamagedFile(f"The image {path.name} could not be read", remedy="Check the image.") from error
+    if not is_same:
         remedy = "Resample it to the mask first."
         raise InvalidParameter("A volume", "be on the grid of the mask", "a different shape or affine", remedy)
-    values = np.asarray(volume.dataobj, dtype=np.float32)
     series: AnyArray = values[inside].T if values.ndim == 4 else values[inside][None, :]
     return series
 

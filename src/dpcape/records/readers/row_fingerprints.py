@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from dpcape.core.arrays import AnyArray
 from dpcape.records.readers.array_files import SPARSE_ARRAYS, mapped_arrays
-from dpcape.records.readers.files import data_files, unknown_suffix
-from dpcape.records.readers.tables import CsvFile, ParquetFile, is_missing
+from dpcape.records.readers.cells import is_missing
+from dpcape.records.readers.files import TABLES, data_files, table_file, unknown_suffix
 
 Fingerprints = dict[str, NDArray[np.uint64]]
 Cells = NDArray[np.uint32]
 
-_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
-_KINDS = (*_TABLES, ".npz", ".npy", ".nii", ".nii.gz")
+_KINDS = (*TABLES, ".npz", ".npy", ".nii", ".nii.gz")
 _BLOCK = 1024
 _MISSING = np.uint32(0x7FC00000)
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -56,8 +55,8 @@ def column_names(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the names of a data set's columns, none if they have no names, and their number."""
     file = _readable(path)[0]
     name = file.name.lower()
-    if name.endswith(_TABLES):
-        names = tuple((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(file).names())
+    if name.endswith(TABLES):
+        names = tuple(table_file(file).names())
         return names, len(names)
     if name.endswith((".npz", ".npy")):
         arrays = mapped_arrays(file)
@@ -98,8 +97,9 @@ def _layouts(path: Path) -> Iterator[tuple[str, Cells]]:
         from dpcape.records.readers.nifti import whole_series
 
         yield from _of_table("columns", whole_series(path))
-    elif name.endswith(_TABLES):
-        yield from _of_columns((ParquetFile if name.endswith((".parquet", ".pq")) else CsvFile)(path).texts())
+    elif name.endswith(TABLES):
+        for columns in table_file(path).text_batches():
+            yield from _of_columns(columns)
     else:
         raise unknown_suffix(path)
 

@@ -7,23 +7,29 @@ and an authorizer allows SELECT alone.
 
 from __future__ import annotations
 
+import datetime
+import itertools
+import math
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
-import numpy as np
-
-from dpcape.core.arrays import AnyArray
 from dpcape.core.errors import DamagedFile, Failed, InvalidParameter
 from dpcape.core.lazy import extra_module
-from dpcape.records.readers.tables import ColumnsInMemory
-from dpcape.records.sources import Source
+from dpcape.records.readers.cells import Batch, Wanted, arrow_column, column_of
+from dpcape.records.readers.tables import ByColumn
+from dpcape.records.sources import is_much
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
+
+    _Cells: TypeAlias = "dict[str, pa.Array | list[object]]"
 
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _FORBIDDEN_FUNCTIONS = ("load_extension", "fts3_tokenizer")
@@ -42,6 +48,8 @@ _BEFORE_THE_QUERY = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
+# Rows that are fetched together from a query whose result is kept.
+_KEPT_ROWS = 2**15
 _READERS = {
     (".csv", ".csv.gz"): "read_csv(?, delim = ',', header = true, sample_size = -1, nullstr = ['', 'NA', 'NaN', '.'])",
     (".tsv", ".tsv.gz"): "read_csv(?, delim = '\t', header = true, sample_size = -1, nullstr = ['', 'NA', 'NaN', '.'])",
@@ -49,36 +57,62 @@ _READERS = {
 }
 
 
-@dataclass(frozen=True)
-class Query(Source):
+class Query(ByColumn):
     """A query whose rows are records; made by :func:`sql`.
 
-    Attributes
+    Parameters
     ----------
     text : str
         One SELECT statement.
-    tables : mapping
+    tables : mapping or None
         Names that the query uses, to local files.
     database : Path or None
         An SQLite database, instead of tables.
     """
 
-    text: str
-    tables: Mapping[str, Path] = field(default_factory=dict)
-    database: Path | None = None
-    _kept: dict[str, AnyArray] = field(default_factory=dict, repr=False, compare=False)
+    def __init__(self, text: str, tables: Mapping[str, Path] | None = None, database: Path | None = None) -> None:
+        super().__init__("the query's result")
+        self.text, self.tables, self.database = text, dict(tables or {}), database
+        self._kept: list[_Cells] | None = None
 
-    def holding(self) -> ColumnsInMemory:
-        """Run the query the first time, and return its columns.
+    def names(self) -> Sequence[str]:
+        """Return the names of all columns."""
+        if not self.is_large():
+            return list(self._rows()[0])
+        return list(next(self._run(1)))
+
+    def is_large(self) -> bool:
+        """Return whether what the query reads is large; other results are kept."""
+        paths = self.tables.values() if self.database is None else [self.database]
+        files = itertools.chain(*(path.rglob("*") if path.is_dir() else [path] for path in paths))
+        return is_much(sum(file.stat().st_size for file in files if file.is_file()))
+
+    def _batches(self, wanted: Sequence[Wanted], n_rows: int) -> Iterator[Batch]:
+        start = 0
+        for cells in self._run(n_rows) if self.is_large() else self._rows():
+            columns: Batch = {}
+            for name, is_text in wanted:
+                values = cells[name]
+                read = column_of if isinstance(values, list) else arrow_column
+                column = columns[name, is_text] = read(values, is_text, _as_text)
+                self._look_at(name, values, column, start)
+            yield columns
+            start += len(cells[wanted[0][0]])
+
+    def _rows(self) -> list[_Cells]:
+        """Run the query the first time, and return its rows.
 
         A second run might return rows in a different order, and labels would be matched to the wrong people.
         """
-        if not self._kept:
-            columns = self._in_files() if self.database is None else _in_database(self.text, self.database)
-            self._kept.update(columns)
-        return ColumnsInMemory("the query's result", self._kept)
+        if self._kept is None:
+            self._kept = list(self._run(_KEPT_ROWS))
+        return self._kept
 
-    def _in_files(self) -> dict[str, AnyArray]:
+    def _run(self, n_rows: int) -> Iterator[_Cells]:
+        """Yield the cells of all columns, some rows at a time; at least once, also without rows."""
+        yield from self._in_files(n_rows) if self.database is None else _in_database(self.text, self.database, n_rows)
+
+    def _in_files(self, n_rows: int) -> Iterator[_Cells]:
         duckdb = extra_module("duckdb", "The package duckdb for queries over files", "sql")
         # Errors are reported with the first line of their message only: the rest may contain data values.
         with duckdb.connect(":memory:", config=dict(_AT_START)) as connection:
@@ -90,10 +124,9 @@ class Query(Source):
                 statements = connection.extract_statements(self.text)
                 if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
                     raise _not_one_select()
-                columns = connection.execute(statements[0]).fetchnumpy()
+                yield from _fetched(connection.sql(self.text), n_rows)
             except duckdb.Error as error:
                 raise _failed(error) from error
-        return {name: _plain(column) for name, column in columns.items()}
 
 
 def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database: str | Path | None = None) -> Query:
@@ -114,7 +147,8 @@ def sql(query: str, *, tables: Mapping[str, str | Path] | None = None, database:
     A query that joins, filters or counts makes one row from several, or leaves rows out. One record of the result is
     what is protected, so each person must have at most one row in it; ``GROUP BY`` the person, or select one visit by
     a public rule. DuckDB finds the type of a CSV column from all its lines: cast a column whose spelling matters, such
-    as codes that begin with zeros.
+    as codes that begin with zeros, and write ``TRY_CAST(age AS DOUBLE)`` where the query computes with a column in
+    which a text may be. A query that fails because of one cell makes the site refuse, which tells others of it.
 
     Examples
     --------
@@ -160,57 +194,73 @@ def _load(connection: duckdb.DuckDBPyConnection, errors: type[Exception], name: 
         raise DamagedFile(what, _first_line(error), "Check the file.") from error
 
 
-def _plain(column: AnyArray) -> AnyArray:
-    """Return a column of numbers with NaN, or of objects with None, where values are missing."""
-    absent = np.ma.getmaskarray(column)
-    values = np.ma.getdata(column)
-    if values.dtype.kind in "biuf":
-        numbers = values.astype(np.float64)
-        numbers[absent] = np.nan
-        return numbers
-    if values.dtype.kind == "M":
-        values = np.array([_date_text(moment) for moment in values], dtype=object)
-    objects = np.array(values, dtype=object)
-    objects[absent] = None
-    return objects
-
-
-def _date_text(moment: np.datetime64) -> str:
-    """Return a moment in ISO form: the date alone where it is midnight."""
-    is_date = bool(np.isnat(moment)) or bool(moment == moment.astype("datetime64[D]"))
-    return str(moment)[:10] if is_date else str(moment)
-
-
-def _in_database(query: str, path: Path) -> dict[str, AnyArray]:
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+def _fetched(relation: duckdb.DuckDBPyRelation, n_rows: int) -> Iterator[_Cells]:
+    """Yield the rows of a DuckDB query: as Arrow has them, or one by one without pyarrow."""
+    names = _checked_names(relation.columns)
     try:
-        connection.set_authorizer(_only_reading)
-        cursor = connection.execute(query)
-        if cursor.description is None:
-            raise _not_one_select()
-        names = [entry[0] for entry in cursor.description]
-        cells = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        raise _failed(error) from error
-    finally:
-        connection.close()
+        import_module("pyarrow")
+    except ImportError:
+        yield from _by_row(relation, names, n_rows)
+        return
+    # Older versions have another name for it.
+    open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    is_empty = True
+    for batch in open_reader(n_rows):
+        yield dict(zip(names, batch.columns, strict=True))
+        is_empty = False
+    if is_empty:
+        yield {name: [] for name in names}
+
+
+def _by_row(cursor: sqlite3.Cursor | duckdb.DuckDBPyRelation, names: list[str], n_rows: int) -> Iterator[_Cells]:
+    """Yield the rows of a cursor, column by column."""
+    is_first = True
+    while (rows := cursor.fetchmany(n_rows)) or is_first:
+        yield {name: [row[at] for row in rows] for at, name in enumerate(names)}
+        is_first = False
+
+
+def _checked_names(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
         raise InvalidParameter("Columns of a query", "have different names", "one twice", "Write AS.")
-    return {name: _of_cells(name, values) for name, values in zip(names, cells, strict=True)}
+    return names
+
+
+def _as_text(value: object) -> str | None:
+    """Return a cell as a CSV file would hold it: a whole number without a point, a date in ISO form.
+
+    It depends on the value alone: text elsewhere in the column must not change how its numbers are written.
+    """
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float | Decimal):
+        if value != value:
+            return None
+        return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)
+    if isinstance(value, datetime.datetime):
+        is_date = value.time() == datetime.time()
+        return str(value.date()) if is_date else value.isoformat()
+    return str(value)
+
+
+def _in_database(query: str, path: Path, n_rows: int) -> Iterator[_Cells]:
+    try:
+        # A thread that reads ahead may leave the closing to another.
+        where = f"file:{quote(str(path))}?mode=ro"
+        with closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as connection:
+            connection.set_authorizer(_only_reading)
+            cursor = connection.execute(query)
+            if cursor.description is None:
+                raise _not_one_select()
+            yield from _by_row(cursor, _checked_names([entry[0] for entry in cursor.description]), n_rows)
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise _failed(error) from error
 
 
 def _only_reading(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
-
-
-def _of_cells(name: str, values: tuple[object, ...]) -> AnyArray:
-    if any(isinstance(value, bytes) for value in values):
-        raise InvalidParameter(f"Column {name!r}", "hold numbers or text", "bytes", "Leave it out of the query.")
-    if all(value is None or isinstance(value, int | float) for value in values):
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.array(values, dtype=object)
 
 
 def _not_one_select() -> InvalidParameter:
