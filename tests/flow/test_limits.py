@@ -162,7 +162,7 @@ def test_nothing_is_spent_for_a_first_release_if_a_later_one_does_not_fit() -> N
 @pytest.mark.parametrize(
     ("width", "records", "model"),
     [
-        (1500, "rows(np.zeros((2, 1500)), bound=1.0)", "Correlation(scale='none', **budget)"),
+        (2000, "rows(np.zeros((2, 2000)), bound=1.0)", "Correlation(scale='none', **budget)"),
         (
             1600,
             "views(np.zeros((2, 800)), np.zeros((2, 800)), bounds=(1.0, 1.0))",

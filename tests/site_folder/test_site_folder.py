@@ -427,7 +427,7 @@ def test_a_kept_study_that_was_changed_is_not_taken_for_the_reviewed_one(consort
 
 def test_every_refusal_is_a_dpcape_error_without_paths_of_data(consortium: Consortium) -> None:
     consortium.approve()
-    (consortium.folder / "lyon.csv").write_text("a,b,c\n1,2\n", encoding="utf-8")
+    (consortium.folder / "lyon.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(DpcapeError) as caught:
         consortium.sites["lyon"].site_for(consortium.study)
     assert str(consortium.folder) not in str(caught.value)

@@ -127,7 +127,7 @@ def test_a_study_that_fails_before_any_site_is_asked_is_not_charged(job: Job, mo
 def test_refusals_before_the_charge_leave_no_charge(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every site was asked to submit, signed a refusal, and shows a ledger without a new row."""
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise ProtocolError("too large for this site")
 
     with monkeypatch.context() as patched:
