@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpcape import labelled, rows
+from dpcape import labelled, rows, views
 from dpcape.core import contributions, grid, kernel
 from dpcape.core.contributions import (
     ROUND,
@@ -29,6 +29,8 @@ from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import row_error
 from dpcape.core.grid import GridRows, PublicColumns, clipped, into_balls, lengths_of, on_grid, reach_on_grid
 from dpcape.core.statistic import build
+from dpcape.core.tiles import empty_tile
+from dpcape.core.totals import released_total
 
 from .kernel_law import broken, integers, is_summed, public_ties, raw_differs
 from .statistic_case import all_cases
@@ -447,3 +449,55 @@ def test_integers_do_not_depend_on_the_order_of_memory_of_the_source() -> None:
     case = _case("second_moment-wide")
     np.testing.assert_array_equal(integers(case, np.asfortranarray(x)), integers(case, x))
     assert clipped(np.asfortranarray(x) * 1e5, (24,), (1.0,))[0].ints.any()
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["rows", "labelled", "ranges"])
+def test_a_record_contributes_and_counts_or_does_neither(kind: str, n_before: int) -> None:
+    """An array that its owner repairs in place: what counts is what is added, in one reading."""
+    make = {
+        "rows": lambda x: rows(x, bound=1.0),
+        "labelled": lambda x: labelled(x, np.zeros(8), bound=1.0, response=(-1, 1)),
+        "ranges": lambda x: rows(x, ranges=(-1, 1)),
+    }[kind]
+    totals = []
+    for first, later in ((np.nan, -1.0), (1.0, 1.0)):
+        x = np.zeros((8, 1))
+        x[0] = first
+        records = make(x)
+        statistic = build("first_moments", records.facts(), {})
+        for _ in range(n_before):
+            released_total(statistic, records)
+        x[0] = later
+        totals.append(released_total(statistic, records))
+    assert np.linalg.norm(totals[0] - totals[1]) <= statistic.sensitivity(8)
+
+
+def test_a_huge_row_does_not_move_another_in_wide_views() -> None:
+    """Two huge rows are clipped apart from the rest, and their squares add up to just above 2^53."""
+    width, bounds = 65_000, (1e-6, 1.0)
+    unit = 1 / (2.0**-200 * grid.steps_for(1 + width, bounds))
+    long = np.zeros(width)
+    long[:2] = 2.0**26 * unit
+    long[8192 + np.arange(0, width - 8192, 8192) + 17] = unit
+    ones = np.zeros(width)
+    ones[:2] = 1.0
+    records = [
+        views(np.array([[first], [1.7e308]]), np.array([row, long]), bounds=bounds)
+        for first, row in ((-1.7e308, -(2.0**20) * unit * ones), (1e-6, ones))
+    ]
+    seen = [next(iter(record.tiles()))[0].rows.ints[1] for record in records]
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+def test_an_empty_part_has_the_scales_of_the_others() -> None:
+    x = np.random.default_rng(0).normal(size=(9, 3))
+    statistic = build("second_moment", rows(x, bound=1.0).facts(), {})
+    facts = rows(x, bound=1.0).facts()
+    nothing = [ExactSum(form) for form in (*statistic.terms(empty_tile(facts)), Cells(np.zeros(0, dtype=np.intp), 1))]
+    part = kernel.exact_sums_of(statistic, rows(x, bound=1.0))
+    both = kernel.joined([nothing, kernel.exact_sums_of(statistic, rows(x, bound=1.0))])
+    assert [entry.integers() for entry in both] == [entry.integers() for entry in part]
+    assert [entry.scale for entry in both] == [entry.scale for entry in part]
+    with pytest.raises(ValueError, match="different scales"):
+        part[0].join(ExactSum(Sum(GridRows(np.zeros((1, 3)), 2.0))))

@@ -268,7 +268,9 @@ def test_a_library_may_add_products_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     statistic = second_moment(records.facts())
     total = statistic.total(records)
 
-    def added_one_by_one(alpha: float, a: Vector, *, beta: float, c: Vector, overwrite_c: int, lower: int) -> Vector:
+    def added_one_by_one(
+        alpha: float, a: Vector, *, beta: float, c: Vector, trans: int, overwrite_c: int, lower: int
+    ) -> Vector:
         terms = np.concatenate([beta * c[0], a[0] ** 2])
         return np.add.accumulate(terms)[-1:, np.newaxis]
 
