@@ -124,7 +124,7 @@ def test_wide_rows_are_read_in_blocks_of_few(name: str) -> None:
         largest.append(size)
         return blocks(size)
 
-    held.feature_blocks = watched  # type: ignore[method-assign]
+    held.feature_blocks = watched  # type: ignore[method-assign]  # to see the blocks
     projection = np.zeros((wide, 2))
     projection[0, 0] = projection[1000, 1] = 1.0
     total = build(name, held.facts(), {"projection": projection, "clip": 1.0}).total(held)
