@@ -44,7 +44,7 @@ def _imports(path: Path) -> set[str]:
 def leave_linux() -> None:
     """Take away modules, functions, flags and signals that Windows does not have."""
     for name in MODULES:
-        sys.modules[name] = None  # type: ignore[assignment]
+        sys.modules[name] = None  # type: ignore[assignment]  # refuses the import
     for owner, names in ((os, (*FUNCTIONS, *FLAGS)), (signal, SIGNALS), (socket, ("AF_UNIX",))):
         for name in names:
             delattr(owner, name)
@@ -57,5 +57,5 @@ def leave_linux() -> None:
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path, *others, **more)
 
-    os.open = open_no_folder  # type: ignore[assignment]
+    os.open = open_no_folder  # type: ignore[assignment]  # as Windows does
     platform.system = lambda: "Windows"

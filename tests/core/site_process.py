@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 
-def read(stream) -> bytes:  # type: ignore[no-untyped-def]
+def read(stream) -> bytes:  # type: ignore[no-untyped-def]  # any binary stream
     return stream.read(struct.unpack(">Q", stream.read(8))[0])
 
 
-def write(stream, data: bytes) -> None:  # type: ignore[no-untyped-def]
+def write(stream, data: bytes) -> None:  # type: ignore[no-untyped-def]  # any binary stream
     stream.write(struct.pack(">Q", len(data)) + data)
     stream.flush()
 

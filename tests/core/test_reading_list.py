@@ -114,7 +114,7 @@ def test_a_site_loads_what_the_list_says_and_little_more(name: str, tmp_path: Pa
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert read(process.stdout) == b"ready"
         dealer = NoiseDealer(Identity.generate(), OsNoise())
-        carrier = InProcess({site: Far(site, process) for site in NAMES}, dealer)  # type: ignore[arg-type]
+        carrier = InProcess({site: Far(site, process) for site in NAMES}, dealer)  # type: ignore[arg-type]  # sites elsewhere
         federation = Federation(carrier, protocol=Cape(n_colluding=1))
         model = PCA(n_components=2, epsilon=2.0, delta=1e-6, center=True) if name == "pca" else None
         fitted = (model or Cox(["age", "arm"], epsilon=2.0, delta=1e-6)).fit(federation)

@@ -126,7 +126,7 @@ def test_wide_rows_are_read_in_blocks_of_few(name: str) -> None:
             largest.append(tile.rows.ints.size)
             yield tile, gone
 
-    held.tiles = watched  # type: ignore[method-assign]
+    held.tiles = watched  # type: ignore[method-assign]  # to see the tiles
     projection = np.zeros((wide, 2))
     projection[0, 0] = projection[1000, 1] = 1.0
     total = build(name, held.facts(), {"projection": projection, "clip": 1.0}).total(held)

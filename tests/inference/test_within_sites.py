@@ -205,7 +205,7 @@ def test_a_site_writes_into_its_own_place_whatever_is_sent() -> None:
         SiteCentredMoments(_facts(), 2).at(2)
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidParameter, match="n_sites must be"):
-            SiteCentredMoments(_facts(), wrong)  # type: ignore[arg-type]
+            SiteCentredMoments(_facts(), wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @quiet

@@ -125,7 +125,7 @@ def test_diameters_hold_for_operators_that_are_no_basis(name: str, size: float) 
     units = np.vstack([rng.normal(size=(60, 3)) * 3, np.eye(3), -np.eye(3), np.zeros((1, 3))])
     facts = rows(units, bound=1.5).facts()
     statistic = build(name, facts, {**of_basis(Template(np.eye(3, 2))), **more})
-    statistic._basis = Hostile(3, size)  # type: ignore[attr-defined]
+    statistic._basis = Hostile(3, size)  # type: ignore[attr-defined]  # it has a basis
     totals = np.array([statistic.total(rows(unit[np.newaxis], bound=1.5)) for unit in units])
     assert np.isfinite(totals).all()
     assert np.linalg.norm(totals, axis=1).max() <= statistic.radius * (1 + 1e-12)
@@ -146,7 +146,7 @@ def test_wide_rows_are_read_in_tiles_of_few(name: str) -> None:
             largest.append(tile.n_records)
             yield tile, gone
 
-    held.tiles = watched  # type: ignore[method-assign,assignment]
+    held.tiles = watched  # type: ignore[method-assign,assignment]  # to see the tiles
     public = {
         "first_moments": {},
         "radius_histogram": {"centre": np.zeros(wide), "scale": np.ones(wide), "top": np.ones(1)},
@@ -195,4 +195,4 @@ def test_wide_rows_are_read_in_tiles_of_few(name: str) -> None:
 )
 def test_what_is_no_basis_is_refused(make: object, match: str) -> None:
     with pytest.raises(InvalidParameter, match=match):
-        make()  # type: ignore[operator]
+        make()  # type: ignore[operator]  # a function that fails

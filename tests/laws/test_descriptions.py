@@ -81,7 +81,7 @@ def test_a_status_follows_from_proof_law_and_audits_together() -> None:
     assert pca.standing == VERIFIED
     honest = {"law": "", "reason": "", "reference": "", "audit": (), "package": "somebody"}
     for name, left_out in honest.items():
-        assert dataclasses.replace(pca, **{name: left_out}).standing == CONDITIONAL  # type: ignore[arg-type]
+        assert dataclasses.replace(pca, **{name: left_out}).standing == CONDITIONAL  # type: ignore[arg-type]  # any field
     assert dataclasses.replace(pca, units=frozenset({"record", "subject"})).standing == CONDITIONAL
     # One that is conditional need not be in any list.
     assert own_analyses()["torch_classifier"].standing == CONDITIONAL

@@ -123,7 +123,7 @@ def test_plans_saved_models_and_runs_without_noise_take_it_too(tmp_path: Path) -
 )
 def test_deltas_must_be_one_number_for_each_site(deltas: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match=r"delta|pair"):
-        Mean(epsilon=1.0, delta=deltas).fit(federation(Cape(n_colluding=1)))  # type: ignore[arg-type]
+        Mean(epsilon=1.0, delta=deltas).fit(federation(Cape(n_colluding=1)))  # type: ignore[arg-type]  # wrong ones
 
 
 @pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")

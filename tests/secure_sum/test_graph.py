@@ -158,7 +158,7 @@ def test_the_advised_number_of_neighbours_is_enough(n_sites: int, n_colluding: i
 @pytest.mark.parametrize("n_neighbours", [2, 5, -4, 39, True, 40, 8.0])
 def test_improper_numbers_of_neighbours(n_neighbours: object) -> None:
     with pytest.raises(InvalidParameter, match="n_neighbours"):
-        Config(names_of(40), 21, 0, b"test", n_neighbours)  # type: ignore[arg-type]
+        Config(names_of(40), 21, 0, b"test", n_neighbours)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_configuration_is_bound_to_the_number() -> None:

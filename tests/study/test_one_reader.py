@@ -196,7 +196,7 @@ def test_every_source_gives_the_blocks_of_memory_to_the_bit(
             assert getattr(found, "unusable", {}) == getattr(memory, "unusable", {})
             same_bits(found.blocks(128), memory.blocks(128))
             if memory.kind == "table":
-                same_bits(found.coded_blocks(1024), memory.coded_blocks(1024))  # type: ignore[attr-defined]
+                same_bits(found.coded_blocks(1024), memory.coded_blocks(1024))  # type: ignore[attr-defined]  # tables
             else:
                 same_bits(found.all_blocks(100), memory.all_blocks(100))
                 same_bits(found.shortened_blocks(333), memory.shortened_blocks(333))

@@ -32,7 +32,7 @@ def _row(protocol: type[Protocol]) -> str:
     numbers = [Traced(name, paths) for name in ("sites", "honest", "ratio")]
     with javascript_functions():
         # Exactly one path, because a closed form has no branches.
-        [(shared, exposure)] = [protocol.closed_form(*numbers) for _ in paths.runs()]  # type: ignore[arg-type]
+        [(shared, exposure)] = [protocol.closed_form(*numbers) for _ in paths.runs()]  # type: ignore[arg-type]  # traced
     described = {
         "python": protocol.__name__,
         "title": _sentence_case(protocol.title),
