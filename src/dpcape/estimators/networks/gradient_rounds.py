@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from dpcape.core.arrays import FloatArray, IntArray
-from dpcape.core.record_blocks import LabelledBlocks
+from dpcape.core.arrays import FloatArray
 from dpcape.core.statistic import Statistic
 from dpcape.estimators.estimator import effective_share
 from dpcape.federation.allowance import Allowance
@@ -84,7 +84,7 @@ class Descent:
 def descended(
     private: Allowance,
     start: FloatArray,
-    gradient: Callable[[FloatArray], Statistic[LabelledBlocks[IntArray], FloatArray]],
+    gradient: Callable[[FloatArray], Statistic[Any, FloatArray]],
     *,
     step: Callable[[float], float],
     momentum: float,
