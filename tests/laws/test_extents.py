@@ -434,7 +434,8 @@ def test_third_moments_are_longest_inside_where_noise_is_strong() -> None:
         q = np.linspace(0, bound**2, 200_001)
         squares = q**3 - 6 * variance * q**2 + (3 * width + 6) * variance**2 * q
         radius = extent_of("third_moment", n_features=width, bound=bound, noise_variance=variance).radius
-        assert radius == pytest.approx(math.sqrt(squares.max()), rel=1e-9)
+        # Rows on the grid are longer by a few steps of 2^-20.
+        assert 1 <= radius / math.sqrt(squares.max()) < 1 + 2e-5
 
 
 def test_names_and_numbers_that_do_not_exist_are_refused() -> None:

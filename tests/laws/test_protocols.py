@@ -128,9 +128,10 @@ def test_as_noise_vanishes_the_result_is_the_exact_mean(protocol: Protocol, weig
         scale = private.releases[0].scale
         errors.append(float(np.abs(mean - exact).max()))
         # Six entries, six standard deviations: a false alarm has probability 1.2e-8 per setting.
-        assert errors[-1] <= 6 * scale + 1e-12
+        # Rows move by sqrt(3)/2 steps of 2^-20 on the grid, and products of two by twice that.
+        assert errors[-1] <= 6 * scale + 2e-6
     if protocol.name == "exact":
-        assert max(errors) < 1e-12
+        assert max(errors) < 2e-6
     else:
         assert errors[2] < errors[0] / 20
 

@@ -307,10 +307,11 @@ def test_single_site_moments() -> None:
     def scale(statistic: Any) -> float:
         return plan_release(terms, 0, statistic, federation.protocol).own_scales["here"] / 10_000
 
-    # The reserve for integer noise (at most 5e-7 of epsilon, 1e-6 of delta) costs less than 1e-6 here.
+    # The reserve for integer noise (at most 5e-7 of epsilon, 1e-6 of delta) costs less than 1e-6 here, and rows
+    # of one column on the grid are longer by 2^-20 1.5, their squares by twice that.
     moment = scale(second_moment(federation.facts))
-    assert matches(moment, case["second_moment_diagonal"], slack=1e-6)
+    assert matches(moment, case["second_moment_diagonal"], slack=4e-6)
     assert moment > float(case["second_moment_diagonal"]) * (1 - 1e-7)
-    assert matches(moment / math.sqrt(2), case["second_moment_off_diagonal"], slack=1e-6)
+    assert matches(moment / math.sqrt(2), case["second_moment_off_diagonal"], slack=4e-6)
     joint = scale(centred_moments(federation.facts, mean_weight=1.0))
-    assert matches(joint, case["mean_and_second_moment"], slack=1e-6)
+    assert matches(joint, case["mean_and_second_moment"], slack=4e-6)
