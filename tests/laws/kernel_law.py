@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from dpcape.core.contributions import Form, WordSum
 from dpcape.core.errors import DpcapeError
-from dpcape.core.grid import GridRows
+from dpcape.core.grid import GridRows, PublicColumns
 from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.statistic import build
 from dpcape.core.tiles import Tile
@@ -86,8 +86,8 @@ def _noted() -> Iterator[list[Vector]]:
         # Which rows are shortened together depends on the tile; what they were before is noted.
         # What words of documents have is noted with their forms, and public numbers are the same for all.
         caller = sys._getframe(1)
-        of_words = isinstance(caller.f_locals.get("self"), WordSum | WordCounts | PublicTriples)
-        if not of_words and caller.f_code.co_name not in ("_shorten", "lengths_of", "_close_lengths_of"):
+        of_others = isinstance(caller.f_locals.get("self"), WordSum | WordCounts | PublicTriples | PublicColumns)
+        if not of_others and caller.f_code.co_name not in ("_shorten", "lengths_of", "_close_lengths_of"):
             noted.append(np.array(values, dtype=np.float64))
         return rint(values, *arguments, **options)
 

@@ -23,7 +23,6 @@ from dpcape.postprocessing.tensor_power import (
     whiten,
 )
 from dpcape.statistics.packing import (
-    CubeSum,
     pack_tensor,
     packed_tensor_size,
     root_multiplicities,
@@ -65,20 +64,6 @@ def test_multiplicities_count_permutations(n: int) -> None:
     for i, j, k, root in zip(*triples(n), root_multiplicities(n), strict=True):
         assert i <= j <= k
         assert root**2 == pytest.approx(len(set(permutations((int(i), int(j), int(k))))))
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 20, 21, 33])
-def test_sums_of_cubes_equal_the_definition(n: int) -> None:
-    rng = np.random.default_rng(n)
-    blocks = [rng.normal(size=(n, size)) for size in (5, 9, 1)]
-    weights = [rng.uniform(size=block.shape[1]) for block in blocks]
-    total = CubeSum(n, 9)
-    for block, weight in zip(blocks, weights, strict=True):
-        total.add(block, block * weight)
-    x, w = np.hstack(blocks), np.concatenate(weights)
-    np.testing.assert_allclose(
-        total.entries(), np.einsum("n,in,jn,kn->ijk", w, x, x, x)[triples(n)], rtol=1e-11, atol=1e-12
-    )
 
 
 @pytest.mark.parametrize(("n_features", "n_components"), [(4, 1), (5, 5), (12, 4), (30, 10)])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcape.core.arrays import FloatArray, IntArray
+from dpcape.core.arrays import FloatArray
 from dpcape.core.contributions import Cells, Form, Grouped
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums
@@ -212,14 +212,6 @@ def _checked_centres(centres: FloatArray, n_columns: int) -> FloatArray:
         )
     checked: FloatArray = centres
     return checked
-
-
-def nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
-    """Return the position of the nearest centre of each row of the caller's own."""
-    # |x - c|^2 without |x|^2, which is the same for all centres.
-    distances = np.vecdot(centres, centres) - 2 * rows @ centres.T
-    chosen: IntArray = np.argmin(distances, axis=1)
-    return chosen
 
 
 def cluster_sums(facts: PublicFacts, *, centres: FloatArray) -> ClusterSums:

@@ -10,7 +10,7 @@ import numpy as np
 from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
-from dpcape.core.extent import BLOCK_ROWS, UNIT_ROUNDOFF, Extent, exact_sums, row_error
+from dpcape.core.extent import UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, clipped, reach_on_grid, steps_for
 from dpcape.core.kernel import Summed
@@ -25,7 +25,6 @@ from dpcape.statistics.reduced import (
     reduced_reach,
     reduced_rows,
 )
-from dpcape.statistics.row_products import row_products
 
 MOST_CONDITION = 200.0
 """Largest |W|_F over its smallest singular value; sqrt(R) for a rotation."""
@@ -176,64 +175,6 @@ class InfomaxScores(Summed[tuple[FloatArray, FloatArray]]):
     def unpack(self, packed: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (G, h)."""
         return packed[: self._width**2].reshape(self._width, self._width), packed[self._width**2 :]
-
-
-class GhostStep:
-    """Sum of clipped gradients over blocks of rows; buffers are reused and stay in the cache.
-
-    Rounding: with u = 2^-53, the computed y'Pz and z'Pz are off by at most (R + 4) u |P|_F times |y||z| and |z|^2.
-    Raising P by ``slack`` I and the norm by ``slack`` covers both, since 2 |y||z| <= 1 + |y|^2 |z|^2, so that the
-    norm used is never below the exact one by more than the relative 2^-50 (R + 16) that the target leaves room for.
-    """
-
-    def __init__(self, unmixing: FloatArray, bias: FloatArray, *, clip: float, bias_clip: float) -> None:
-        width = len(bias)
-        self._unmixing, self._bias = unmixing, bias[:, np.newaxis]
-        gram = unmixing @ unmixing.T
-        slack = 4 * (width + 16) * 2.0**-53 * float(np.linalg.norm(gram))
-        self._gram = gram + slack * np.eye(width)
-        self._constant = float((unmixing**2).sum()) * (1 + 2.0**-45) + slack
-        room = 1 - (width + 16) * 2.0**-50
-        self._clip, self._bias_clip = clip * room, bias_clip * room
-        self._outer, self._scores = np.zeros((width, width)), np.zeros(width)
-        self._weight = 0.0
-        self._buffers = np.empty((3, width, BLOCK_ROWS))
-        self._ones = np.ones(width)
-
-    def add(self, rows: FloatArray) -> None:
-        """Add the clipped gradients of a block of reduced rows."""
-        n_rows = len(rows)
-        sources, scores, moved = (buffer[:, :n_rows] for buffer in self._buffers)
-        np.copyto(sources, row_products(rows, self._unmixing.T).T)
-        sources += self._bias
-        np.multiply(sources, -0.5, out=scores)
-        np.tanh(scores, out=scores)
-        np.multiply(scores, scores, out=moved)
-        length = self._ones @ moved
-        self._scores += scores @ (self._bias_clip / np.maximum(np.sqrt(length), self._bias_clip))
-        factors = self._factors(sources, scores, moved, length)
-        self._weight += float(factors.sum())
-        scores *= factors
-        self._outer += scores @ sources.T
-
-    def _factors(self, sources: FloatArray, scores: FloatArray, moved: FloatArray, length: FloatArray) -> FloatArray:
-        """Return the clipping factor of each gradient; ``moved`` is overwritten, ``length`` is |y|^2."""
-        np.copyto(moved, row_products(sources.T, self._gram).T)
-        # |W|^2 + 2 y'Pz + |y|^2 z'Pz. Only the last product may overwrite Pz; a fourth buffer would cost the cache more
-        # than einsum does.
-        crossed = np.einsum("ij,ij->j", moved, scores)
-        moved *= sources
-        squared: FloatArray = self._ones @ moved
-        squared *= length
-        squared += self._constant
-        squared += 2 * crossed
-        factors: FloatArray = self._clip / np.maximum(np.sqrt(np.maximum(squared, 0.0)), self._clip)
-        return factors
-
-    def total(self) -> FloatArray:
-        """Return the packed sum of (G, h)."""
-        gradient = (self._weight * np.eye(len(self._ones)) + self._outer) @ self._unmixing
-        return np.concatenate([gradient.ravel(), self._scores])
 
 
 def infomax_scores(

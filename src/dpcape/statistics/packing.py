@@ -66,8 +66,6 @@ def unpack(packed: FloatArray, n: int) -> FloatArray:
 _GROUP = 4
 # Up to this width all middle indices make one group.
 _NARROW = 20
-# Padding of rows: rows whose distance in memory is a power of two would share cache lines.
-_PADDING = 8
 
 
 @overload
@@ -125,61 +123,6 @@ def middle_groups(n: int) -> list[range]:
     """Return the middle indices that share a product."""
     group = n if n <= _NARROW else _GROUP
     return [range(start, min(start + group, n)) for start in range(0, n, group)]
-
-
-class CubeSum:
-    """Sum over records of w x (x) x (x) x, computed block by block in reused buffers.
-
-    Parameters
-    ----------
-    n : int
-        Coordinates of a record.
-    capacity : int
-        Largest number of records in one block.
-    """
-
-    def __init__(self, n: int, capacity: int) -> None:
-        self._n = n
-        self._groups = middle_groups(n)
-        # One row for each pair (i, j), i <= j, of a group's middle indices j.
-        self._sums = [np.zeros((sum(j + 1 for j in middles), n - middles[0])) for middles in self._groups]
-        self._products = [np.empty_like(total) for total in self._sums]
-        self._length = capacity if n <= _NARROW else capacity + _PADDING
-        self._pairs = np.empty((max(total.shape[0] for total in self._sums), self._length))
-
-    def buffer(self) -> FloatArray:
-        """Return an uninitialised block to fill and add: (n, at least ``capacity``)."""
-        return np.empty((self._n, self._length))
-
-    def add(self, columns: FloatArray, weighted: FloatArray | None = None) -> None:
-        """Add a block.
-
-        Parameters
-        ----------
-        columns : (n, records) array
-            Coordinates in rows, so that one coordinate of all records is contiguous.
-        weighted : (n, records) array or None
-            The same with each record multiplied by its weight w; None for weights of one.
-        """
-        factors = columns if weighted is None else weighted
-        pairs = self._pairs[:, : columns.shape[1]]
-        for middles, total, product in zip(self._groups, self._sums, self._products, strict=True):
-            start = 0
-            for j in middles:
-                np.multiply(columns[: j + 1], columns[j], out=pairs[start : start + j + 1])
-                start += j + 1
-            np.matmul(pairs[:start], factors[middles[0] :].T, out=product)
-            total += product
-
-    def entries(self) -> FloatArray:
-        """Return the sum in packed order, without the weights of multiplicity."""
-        blocks = []
-        for middles, total in zip(self._groups, self._sums, strict=True):
-            start = 0
-            for j in middles:
-                blocks.append(total[start : start + j + 1, j - middles[0] :].ravel())
-                start += j + 1
-        return np.concatenate(blocks)
 
 
 # Tensors of order four ------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, PublicColumns, clipped, steps_for
 from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.tiles import Tile, tile_rows
-from dpcape.statistics.unit_ball import clip_to_ball
 
 MOST_REDUCED = 1e6
 """Largest norm of a kept row, and largest entry of an unmixing: whitened rows have norms near sqrt(components)."""
@@ -85,16 +84,11 @@ def reduced_rows(
     return clipped(reduced, reduced.shape[1:], (clip,))[0]
 
 
-def rows_into_ball(rows: FloatArray, radius: float) -> None:
-    """Scale rows longer than ``radius`` down to it, in place; rows that are not finite become zero."""
-    clip_to_ball(rows, radius)
-
-
 def into_ball(vector: FloatArray, radius: float, *, fill: bool = False) -> FloatArray:
     """Return a contribution of length at most ``radius`` (with ``fill`` that length, unless it is zero).
 
     A vector that is not finite becomes zero: a site must answer whatever its records are. The target allows for the
-    rounding of the norm, as in :func:`rows_into_ball`.
+    rounding of the norm.
     """
     target = radius * (1 - (vector.size + 16) * 2.0**-52)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -18,15 +18,15 @@ from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.privacy.adversary_view import AdversaryView
 from dpcape.core.privacy.gaussian import compose, epsilon_of
-from dpcape.core.statistic import BLOCK_ROWS
 from dpcape.postprocessing.tensor_power import multilinear, power_method
-from dpcape.statistics.packing import CubeSum, packed_tensor_size, root_multiplicities, unpack_tensor
+from dpcape.statistics.packing import middle_groups, packed_tensor_size, root_multiplicities, unpack_tensor
 from dpcape.statistics.third_moments import corrected, longest
 from dpcape_papers.published.cape import cape_exposure
 from dpcape_papers.published.pca import symmetric_noise
 
 MODELS = ("mixture", "topics")
 SCHEMES = ("CAPE", "conventional", "local", "pooled")
+_BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,28 @@ def mixture_moments(rows: FloatArray, noise_variance: float) -> Moments:
     """Return M2 and M3 of rows (section 5.1.2), rows clipped to norm one."""
     clipped = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
     n_rows, width = clipped.shape
-    cubes = CubeSum(width, BLOCK_ROWS)
-    for start in range(0, n_rows, BLOCK_ROWS):
-        cubes.add(np.ascontiguousarray(clipped[start : start + BLOCK_ROWS].T))
-    packed = corrected(cubes.entries(), clipped.sum(axis=0), np.eye(width), noise_variance)
+    packed = corrected(_sum_of_cubes(clipped), clipped.sum(axis=0), np.eye(width), noise_variance)
     second = clipped.T @ clipped / n_rows - noise_variance * np.eye(width)
     return Moments(second, unpack_tensor(packed / n_rows, width))
+
+
+def _sum_of_cubes(rows: FloatArray) -> FloatArray:
+    """Return the sum of x_i x_j x_k over rows, i <= j <= k, in packed order."""
+    width = rows.shape[1]
+    groups = middle_groups(width)
+    sums = [np.zeros((sum(j + 1 for j in middles), width - middles[0])) for middles in groups]
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        columns = np.ascontiguousarray(rows[start : start + _BLOCK_ROWS].T)
+        for middles, total in zip(groups, sums, strict=True):
+            pairs = np.concatenate([columns[: j + 1] * columns[j] for j in middles])
+            total += pairs @ columns[middles[0] :].T
+    entries = []
+    for middles, total in zip(groups, sums, strict=True):
+        start = 0
+        for j in middles:
+            entries.append(total[start : start + j + 1, j - middles[0] :].ravel())
+            start += j + 1
+    return np.concatenate(entries)
 
 
 def word_moments(words: IntArray, n_words: int) -> Moments:

@@ -15,7 +15,7 @@ from dpcape.analyses.description import Analysis
 from dpcape.analyses.kmeans import KMEANS, SPREAD, n_first_rounds, reduces
 from dpcape.analyses.scaling import Quantile, clip_used, scaling_used
 from dpcape.charts import Bars
-from dpcape.core.arrays import FloatArray
+from dpcape.core.arrays import FloatArray, IntArray
 from dpcape.core.statistic import AnyStatistic
 from dpcape.estimators.clusters.start import ClusterSpace, cluster_space, fewer, first_points, last_centres
 from dpcape.estimators.estimator import FederatedEstimator
@@ -26,7 +26,7 @@ from dpcape.federation.federation import Federation
 from dpcape.postprocessing.scaling import Scaling
 from dpcape.postprocessing.verdicts import numbered, of_centres
 from dpcape.results import Estimates, Result, Section
-from dpcape.statistics.clusters import ClusterMeans, nearest, recentred_cluster_sums, reduced_cluster_sums
+from dpcape.statistics.clusters import ClusterMeans, recentred_cluster_sums, reduced_cluster_sums
 from dpcape.statistics.moments import MEAN_WEIGHT, row_bound
 
 # A cluster whose share is within this many standard deviations of zero is taken to be empty.
@@ -277,7 +277,10 @@ class KMeans(FederatedEstimator):
         """Return the index of the nearest centre for each row."""
         width = self.cluster_centers_.shape[1] if hasattr(self, "cluster_centers_") else 0
         rows = self._checked_rows(X, width)
-        return nearest(rows / self.scale_, self.cluster_centers_ / self.scale_)
+        rows, centres = rows / self.scale_, self.cluster_centers_ / self.scale_
+        # |x - c|^2 without |x|^2, which is the same for all centres.
+        chosen: IntArray = np.argmin(np.vecdot(centres, centres) - 2 * rows @ centres.T, axis=1)
+        return chosen
 
     def _result(self) -> Result:
         shares = Estimates(
