@@ -139,7 +139,7 @@ def _tile(alone: Tile, unit: int, mates: Tile, size: int, at: int) -> Tile:
         return body
 
     return Tile(
-        GridRows(placed(alone.rows.ints, mates.rows.ints, 0.0), alone.rows.steps),
+        alone.rows.alike(placed(alone.rows.finest[0], mates.rows.finest[0], 0.0)),
         placed(alone.factors, mates.factors, 1.0),
         placed(alone.targets, mates.targets, 0.0),
         placed(alone.codes, mates.codes, 0.0),
@@ -150,7 +150,7 @@ def _tile(alone: Tile, unit: int, mates: Tile, size: int, at: int) -> Tile:
 
 
 def _chosen(tile: Tile, which: NDArray[np.intp]) -> Tile:
-    rows = GridRows(tile.rows.ints[which], tile.rows.steps)
+    rows = tile.rows.alike(tile.rows.finest[0][which])
     counts = tile.counts.chosen(which) if len(tile.counts) else tile.counts
     return Tile(rows, tile.factors[which], tile.targets[which], tile.codes[which], counts=counts)
 

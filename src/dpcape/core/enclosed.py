@@ -24,7 +24,7 @@ from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter, UtilityWarning
 from dpcape.core.extent import Extent, rounding_one_by_one
 from dpcape.core.facts import LARGEST_BOUND, SMALLEST_BOUND, PublicFacts
-from dpcape.core.grid import into_balls
+from dpcape.core.grid import rows_of_views
 from dpcape.core.statistic import AnyStatistic, PublicValue, Statistic, build, is_own, known
 from dpcape.core.tiles import Tile, tile_of_rows, tile_rows
 
@@ -103,7 +103,7 @@ class HeldBlock:
             rows[: len(some[0])] = some[0]
             if len(some) > 1:
                 targets[: len(some[1])] = some[1]
-            moved, factors, _ = into_balls(rows, self._facts.widths, self._facts.bounds)
+            moved, factors, _ = rows_of_views(rows, self._facts.widths, self._facts.bounds)
             yield tile_of_rows(moved, factors, targets), np.arange(size) >= len(some[0])
 
     def feature_blocks(self, size: int = 1024) -> Iterator[FloatArray]:

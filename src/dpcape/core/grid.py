@@ -81,6 +81,15 @@ class GridRows:
         """Number of columns."""
         return int(self.ints.shape[1])
 
+    @property
+    def finest(self) -> tuple[FloatArray, FloatArray | float]:
+        """The rows as fine as they were read: whole numbers, and how many of them are one unit, of all or by column."""
+        return self.ints, self.steps
+
+    def alike(self, ints: FloatArray) -> GridRows:
+        """Return other rows on the grid of ``finest``."""
+        return GridRows(ints, self.steps)
+
     @cached_property
     def values(self) -> FloatArray:
         """The rows in their own units."""
@@ -132,6 +141,54 @@ class GridRows:
         """Set rows to zero."""
         self.ints[gone] = 0.0
         self.__dict__.pop("values", None)
+
+
+class RowsOfViews(GridRows):
+    """Rows of several views, each view on a grid of its own: a view in small units is not lost beside one in large.
+
+    Attributes
+    ----------
+    ints : (N, D) array
+        The rows on one grid, on which they can be multiplied with each other; made when they are asked for.
+
+    Parameters
+    ----------
+    own : (N, D) array
+        Whole numbers; each view is at most 2^20 long.
+    widths : sequence of int
+        Columns per view.
+    bounds : sequence of float
+        Largest length of a row, per view.
+    """
+
+    def __init__(self, own: FloatArray, widths: Sequence[int], bounds: Sequence[float]) -> None:
+        self._own, self._widths, self._bounds = own, widths, bounds
+        self.steps = steps_for(own.shape[1], bounds)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    @property
+    def width(self) -> int:
+        return int(self._own.shape[1])
+
+    @property
+    def finest(self) -> tuple[FloatArray, FloatArray | float]:
+        each = [steps_for(width, (bound,)) for width, bound in zip(self._widths, self._bounds, strict=True)]
+        return self._own, np.repeat(each, self._widths)
+
+    def alike(self, ints: FloatArray) -> GridRows:
+        return RowsOfViews(ints, self._widths, self._bounds)
+
+    @cached_property
+    def ints(self) -> FloatArray:  # type: ignore[override]  # made from those of the views
+        own, steps = self.finest
+        return clipped(own * (self.steps / steps), self._widths, self._bounds)[0].ints
+
+    def drop(self, gone: BoolArray) -> None:
+        self._own[gone] = 0.0
+        for made in ("ints", "values"):
+            self.__dict__.pop(made, None)
 
 
 class PublicColumns:
@@ -226,6 +283,24 @@ def into_balls(
                 lost &= ~huge
             lost = lost if lost.any() else None
     return rows, factors, lost
+
+
+def rows_of_views(
+    values: FloatArray, widths: Sequence[int], bounds: Sequence[float], out: FloatArray | None = None
+) -> tuple[GridRows, FloatArray, BoolArray | None]:
+    """Return the same as :func:`into_balls`, each of several views on a grid of its own."""
+    if len(widths) == 1:
+        return into_balls(values, widths, bounds, out)
+    own = np.empty(values.shape) if out is None else out
+    factors, lost, end = np.ones(len(values)), np.zeros(len(values), dtype=np.bool_), 0
+    for width, bound in zip(widths, bounds, strict=True):
+        columns, end = slice(end, end + width), end + width
+        _, shortened, unreadable = into_balls(values[:, columns], (width,), (bound,), own[:, columns])
+        np.minimum(factors, shortened, out=factors)
+        if unreadable is not None:
+            lost |= unreadable
+    own[lost] = 0.0
+    return RowsOfViews(own, widths, bounds), factors, lost if lost.any() else None
 
 
 def steps_for(width: int, bounds: Sequence[float]) -> float:

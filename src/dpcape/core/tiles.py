@@ -144,7 +144,7 @@ def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tup
         return
     for start in range(0, tile.n_records, step):
         part = slice(start, start + step)
-        rows = GridRows(tile.rows.ints[part], tile.rows.steps)
+        rows = tile.rows.alike(tile.rows.finest[0][part])
         some = Tile(rows, tile.factors[part], tile.targets[part], tile.codes[part])
         if len(tile.counts):
             some.counts = tile.counts.chosen(part)

@@ -19,7 +19,7 @@ import numpy as np
 from dpcape.core.arrays import AnyArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import into_balls
+from dpcape.core.grid import rows_of_views
 from dpcape.core.tiles import Series, Tile, tile_of_counts, tile_of_rows, tile_of_series, tile_rows
 from dpcape.core.word_counts import WordCounts
 from dpcape.records.counts import Counts, SparseBlock
@@ -113,7 +113,7 @@ class Records:
                 gone[stop - start :], buffer[stop - start :] = True, 0.0
                 gone[: stop - start] = ~self._prepare(start, stop, buffer[: stop - start])
                 values = buffer
-            rows, factors, unreadable = into_balls(values, facts.widths, facts.bounds, out=ints)
+            rows, factors, unreadable = rows_of_views(values, facts.widths, facts.bounds, out=ints)
             if unreadable is not None:
                 gone |= unreadable
             targets = np.zeros(size)

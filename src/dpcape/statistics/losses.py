@@ -145,13 +145,13 @@ class LinearPredictorLoss(RecordLoss):
 
     def stated_diameter(self, facts: PublicFacts) -> float:
         """Return the computed joint diameter; it is proved above, given that intervals are enforced."""
-        return float(np.linalg.norm(np.array(self.weights(facts)) * self.block_diameters(facts)))
+        return math.hypot(*(np.array(self.weights(facts)) * self.block_diameters(facts)))
 
     def bound(self, facts: PublicFacts) -> float:
         lows, highs = self._checked_intervals(facts).T
         size = np.maximum(np.abs(lows), np.abs(highs)) * facts.bounds[0] ** np.arange(self.degree + 1)
         # The relative slack covers the rounding of monomials, so that scaling to the bound changes nothing.
-        return float(np.linalg.norm(np.array(self.weights(facts)) * size)) * (1 + 1e-9)
+        return math.hypot(*(np.array(self.weights(facts)) * size)) * (1 + 1e-9)
 
     def _checked_intervals(self, facts: PublicFacts) -> FloatArray:
         intervals = np.asarray(self.intervals(facts), dtype=np.float64)

@@ -54,7 +54,9 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
     # Where exp overflows there is no such polynomial; the intervals are then refused.
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = Chebyshev.interpolate(np.exp, degree, domain=[-reach, reach])
-    coefficients = np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64)
+    fractions, exponents = np.frexp(np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64))
+    # So coarse that all libraries agree on them.
+    coefficients = np.ldexp(np.rint(np.ldexp(fractions, 40)), exponents - 40)
     coefficients.flags.writeable = False
     return coefficients
 

@@ -67,9 +67,10 @@ def standardised(
         standardised form, shortened alike, is (w x - w centre) / (scale * radius).
     """
     bounds = (1.0,) * len(widths)
-    in_steps = tile.rows.steps * centre
-    rows = tile.rows.ints - (tile.factors[:, np.newaxis] * in_steps if with_factors else in_steps)
-    rows *= steps_for(len(centre), bounds) / (tile.rows.steps * scale * np.repeat(radius, widths))
+    ints, steps = tile.rows.finest
+    in_steps = steps * centre
+    rows = ints - (tile.factors[:, np.newaxis] * in_steps if with_factors else in_steps)
+    rows *= steps_for(len(centre), bounds) / (steps * scale * np.repeat(radius, widths))
     moved, factors, _ = clipped(rows, widths, bounds)
     return Tile(moved, tile.factors * factors, tile.targets, tile.codes)
 
@@ -214,9 +215,10 @@ class AbsoluteDeviations(Summed[FloatArray]):
 
     def terms(self, tile: Tile) -> Sequence[Form]:
         # An overflow counts as the largest deviation.
-        apart = tile.rows.ints - tile.rows.steps * self._centre
+        ints, steps = tile.rows.finest
+        apart = ints - steps * self._centre
         np.abs(apart, out=apart)
-        apart *= 1 / (tile.rows.steps * self._caps)
+        apart *= 1 / (steps * self._caps)
         np.minimum(apart, 1.0, out=apart)
         deviations = on_grid(apart, math.sqrt(self.facts.n_features), out=apart)
         return [Sum(deviations), Cells(np.zeros(tile.n_records, dtype=np.intp), 1)]
@@ -274,8 +276,9 @@ class RadiusHistogram(Summed[FloatArray]):
         return (len(self.facts.widths), N_BINS)
 
     def terms(self, tile: Tile) -> Sequence[Form]:
-        rows = tile.rows.ints - tile.rows.steps * self._centre
-        rows *= 1 / (tile.rows.steps * self._scale)
+        ints, steps = tile.rows.finest
+        rows = ints - steps * self._centre
+        rows *= 1 / (steps * self._scale)
         views = zip(self._views, self._top, strict=True)
         return [Cells(bins_of(rows[:, columns], top), N_BINS) for columns, top in views]
 
