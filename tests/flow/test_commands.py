@@ -42,9 +42,10 @@ def test_secure_sum_reaches_the_limit_and_independent_noise_pays_root_n():
 
 def test_plan_prints_what_privacy_theory_says():
     result = plan("cape")
-    assert result["sensitivity"] == pytest.approx(math.sqrt(2) / 6000)
+    # Rows on the grid are longer by (sqrt(100)/2 + 1) 2^-20 at most, and their squares by twice that.
+    assert 1 <= result["sensitivity"] / (math.sqrt(2) / 6000) < 1 + 1.2e-5
     assert result["mu"] == pytest.approx(0.268051123, rel=1e-5)
-    assert result["pooled_scale"] == pytest.approx(math.sqrt(2) / 60000 * 3.730632, rel=1e-6)
+    assert result["pooled_scale"] == pytest.approx(math.sqrt(2) / 60000 * 3.730632, rel=1.3e-5)
 
 
 def test_dropouts_cost_noise_like_colluders():

@@ -240,9 +240,10 @@ def test_ten_sites_two_vanish_after_the_noise_agreement() -> None:
     expected = rows_left.T @ rows_left / len(rows_left) + statistic.unpack(np.asarray(noise[:-1], dtype=float))
     rebuilt = (model.components_.T * model.explained_variance_) @ model.components_
     projector = model.components_.T @ model.components_
-    assert np.abs(projector @ expected @ projector - rebuilt).max() < 1e-9
+    # Rows move by a step of the grid, 1e-6, at most.
+    assert np.abs(projector @ expected @ projector - rebuilt).max() < 2e-6
     values = np.linalg.eigvalsh(expected)[::-1]
-    np.testing.assert_allclose(model.explained_variance_, values[:2], atol=1e-9)
+    np.testing.assert_allclose(model.explained_variance_, values[:2], rtol=0, atol=2e-6)
     # The closed form with h = minimum_sites - n_colluding = 4 honest sites and lam = 10 x 100.
     h, lam, mu = 4, 1000, mu_of(1.0, 1e-5)
     gamma = math.sqrt(2) / mu * math.sqrt(1 / h + (1 - 1 / h) / (1 + lam))

@@ -50,11 +50,6 @@ class Spy:
     def each_part(self, function: Any) -> None:
         return None
 
-    def feature_blocks(self, size: int) -> Iterator[Any]:
-        assert self.ledger is not None
-        self.read.append((len(self.ledger.charges), dict(self.ledger._next)))
-        return self._records.feature_blocks(size)
-
     def tiles(self) -> Iterator[Any]:
         assert self.ledger is not None
         self.read.append((len(self.ledger.charges), dict(self.ledger._next)))
@@ -319,7 +314,7 @@ def test_a_failure_while_records_are_read_is_told_without_its_kind(
     kind: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Leaky(Spy):
-        def feature_blocks(self, size: int) -> Iterator[Any]:
+        def tiles(self) -> Iterator[Any]:
             raise kind("row 17 holds 3.14159")
 
     bench = Bench(Independent())

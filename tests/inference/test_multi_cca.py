@@ -64,13 +64,14 @@ def test_without_noise_it_solves_the_eigenvalue_problem_of_maxvar() -> None:
     # Kettenring's MAXVAR: the largest eigenvalue of the correlation matrix of the variates.
     stacked = np.hstack([part @ np.linalg.inv(np.linalg.cholesky(part.T @ part / len(part))).T for part in parts])
     values = np.linalg.eigvalsh(stacked.T @ stacked / len(stacked))[::-1]
-    np.testing.assert_allclose(model.correlations_, (values[:2] - 1) / 2, atol=1e-9)
+    # In a ball of 50 a step of the grid is 5e-5, of which a row moves by half; over all rows that averages out.
+    np.testing.assert_allclose(model.correlations_, (values[:2] - 1) / 2, rtol=0, atol=1e-5)
     scores = model.transform(*parts)
     for component in range(2):
         columns = np.stack([part[:, component] for part in scores])
         moment = columns @ columns.T / len(parts[0])
-        np.testing.assert_allclose(np.linalg.eigvalsh(moment)[-1], values[component], atol=1e-9)
-        np.testing.assert_allclose(moment, model.pair_correlations_[component], atol=1e-9)
+        np.testing.assert_allclose(np.linalg.eigvalsh(moment)[-1], values[component], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(moment, model.pair_correlations_[component], rtol=0, atol=1e-5)
 
 
 def test_units_of_a_view_do_not_matter() -> None:
@@ -123,8 +124,9 @@ def test_the_diameter_is_sqrt_2_times_the_number_of_views_and_is_attained() -> N
         arrays = {"centre": np.zeros(width), "scale": np.ones(width), "radius": np.ones(n_views)}
         statistic = build("scaled_second_moment", held[0].facts(), arrays)
         distance = np.linalg.norm(statistic.total(held[0]) - statistic.total(held[1]))
-        assert statistic.diameter == pytest.approx(np.sqrt(2) * n_views, rel=1e-12)
-        assert 0.999999 < distance / statistic.diameter <= 1
+        # Rows on the grid are longer by (sqrt(10)/2 + 1) 2^-20 at most, and their products by twice that.
+        assert 1 <= statistic.diameter / (np.sqrt(2) * n_views) < 1 + 1e-5
+        assert 0.99999 < distance / statistic.diameter <= 1
 
 
 def test_results_are_written_and_drawn(tmp_path: Path) -> None:

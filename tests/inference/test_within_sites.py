@@ -43,11 +43,12 @@ def test_without_noise_it_is_the_covariance_within_sites() -> None:
     held = {name: views(part[:, :2], part[:, 2:], bounds=(50.0, 50.0)) for name, part in data.items()}
     model = PCA(5, **BUDGET, adjust="site").fit(federation(held, Exact()))
     wanted = np.sort(np.linalg.eigvalsh(covariance_within(data)))[::-1]
-    np.testing.assert_allclose(model.explained_variance_, wanted, rtol=1e-9)
-    np.testing.assert_allclose(model.mean_, np.vstack(list(data.values())).mean(axis=0), atol=1e-9)
+    # In a ball of 50 a step of the grid is 5e-5, of which a row moves by half; over all rows that averages out.
+    np.testing.assert_allclose(model.explained_variance_, wanted, rtol=1e-5)
+    np.testing.assert_allclose(model.mean_, np.vstack(list(data.values())).mean(axis=0), rtol=0, atol=1e-5)
     assert model.sites_.tolist() == sorted(SIZES)
     for name, mean in zip(model.sites_, model.site_means_, strict=True):
-        np.testing.assert_allclose(mean, data[str(name)].mean(axis=0), atol=1e-9)
+        np.testing.assert_allclose(mean, data[str(name)].mean(axis=0), rtol=0, atol=1e-5)
 
 
 def by_noise(seed: int) -> tuple[bool, bool]:

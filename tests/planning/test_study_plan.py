@@ -191,7 +191,8 @@ def test_scales_in_few_coordinates_are_relative(estimator: Any, kind: str, name:
     (first, scale, _), (second, other, plan) = steps[:2]
     assert scale == found["releases"][0]["aggregate_scale"]
     assert second.radius != pytest.approx(1.0)
-    assert other / second.radius == pytest.approx(found["releases"][1]["aggregate_scale"], rel=1e-6)
+    # On the grid, a contribution of length 1 is longer by a few steps of 2^-20, and one of any other length by as many.
+    assert other / second.radius == pytest.approx(found["releases"][1]["aggregate_scale"], rel=1e-5)
     assert plan.mus["oslo"] == pytest.approx(found["releases"][1]["mu"], rel=1e-9)
     assert [first.released_size, second.released_size] == [release.statistic.released_size for release in planned[:2]]
     for _, later, _ in steps[2:]:

@@ -32,7 +32,7 @@ class Grabber(RecordLoss):
     name, degree, parameter_bound, vectorised = "grabber", 1, 1.0, True
 
     def coefficients(self, rows, targets, facts):
-        is_searched = len(rows) not in (6, 60, 61)
+        is_searched = len(rows) not in (8, 64)
         shown = rows if is_searched else np.broadcast_to(100 * rows[0], rows.shape)
         return [np.zeros((len(rows), 1)), shown]
 
