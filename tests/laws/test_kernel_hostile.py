@@ -99,7 +99,7 @@ def test_infomax_gradients_stay_in_their_ball_for_matrices_and_clips_of_any_size
     draw = np.random.default_rng(21)
     units = list(_units(draw))
     facts = rows(np.array(units), bound=1.0).facts()
-    public = {
+    public: dict[str, Any] = {
         "projection": draw.normal(size=(WIDTH, 2)),
         "unmixing": size * np.array([[0.8, 0.6], [-0.6, 0.8]]),
         "bias": np.array([0.1, -3.0]),
