@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpcape import documents
+from dpcape import Exact, Federation, documents, in_process
+from dpcape.core.totals import released_total
 from dpcape.core.word_counts import WordCounts
 from dpcape.statistics.word_moments import (
     _root_reach,
@@ -99,3 +100,16 @@ def test_the_order_of_words_in_one_document_changes_no_other() -> None:
     # Counts that are listed twice are valid, and so is what they add up to.
     twice = documents(csr_array((np.array([1.0, 2, 1]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)))
     np.testing.assert_allclose(word_shares(twice.facts(), clip=1.0).total(twice), [0.5, 0.5], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
+def test_means_are_of_documents_that_can_be_read() -> None:
+    """A document with an entry that is not a count is not counted; one of too few words is."""
+    held = documents([[3, 1], [0.5, 9], [-1, 4], [1, 3], *[[2, 2], [0.5, 0]] * 700])
+    federation = Federation(in_process({"x": held}), protocol=Exact())
+    for make in (word_shares, word_pairs, word_triples):
+        statistic = make(federation.facts, clip=1.0)
+        assert released_total(statistic, held)[-1] == 702 * statistic.count_weight
+        assert math.isclose(federation.allow(1.0, 1e-5).mean(statistic).sum(), 1.0, rel_tol=1e-5)
+    short = documents([[1, 1], [2, 2]])
+    assert released_total(statistic, short)[-1] == 2 * statistic.count_weight

@@ -53,11 +53,15 @@ class Counts:
 
     def read(self, start: int, stop: int) -> SparseBlock:
         """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
-        block, _ = self._summed(start, stop)
+        return self.marked(start, stop)[0]
+
+    def marked(self, start: int, stop: int) -> tuple[SparseBlock, npt.NDArray[np.bool_]]:
+        """Return the same, and which of them are rows of zeros because they hold an entry that is not a count."""
+        block, bad = self._summed(start, stop)
         short = block.sum(axis=1) < MINIMUM_WORDS
         block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
         block.eliminate_zeros()
-        return block
+        return block, bad
 
     def _summed(self, start: int, stop: int) -> tuple[SparseBlock, npt.NDArray[np.bool_]]:
         """Return a sparse float64 copy of some rows, with one entry per word, and which were bad and are zero now.
