@@ -90,3 +90,28 @@ def test_no_public_array_moves_two_records_farther_apart_than_the_sensitivity(na
             for first, second in pairwise(totals):
                 assert np.linalg.norm(first - second) <= statistic.sensitivity(1)
     assert n_built >= len(SIZES) - 4
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-170, 1e-140, 1e-6, 1e-5, 1.0, 1e5])
+@pytest.mark.parametrize("clip", [1e-205, 1e-175, 1e-60, 1e-3, 1.0, 1e200])
+def test_infomax_gradients_stay_in_their_ball_for_matrices_and_clips_of_any_size(size: float, clip: float) -> None:
+    """Squares of a tiny matrix vanish: what is clipped by them was longer than its clip."""
+    draw = np.random.default_rng(21)
+    units = list(_units(draw))
+    facts = rows(np.array(units), bound=1.0).facts()
+    public: dict[str, Any] = {
+        "projection": draw.normal(size=(WIDTH, 2)),
+        "unmixing": size * np.array([[0.8, 0.6], [-0.6, 0.8]]),
+        "bias": np.array([0.1, -3.0]),
+        "clip": clip,
+        "bias_clip": clip,
+    }
+    try:
+        statistic = build("infomax_scores", facts, public)
+    except DpcapeError:
+        assert size < 1e-6
+        return
+    # In units of the clip, so that no square vanishes.
+    totals = np.array([statistic.total(rows(unit[np.newaxis], bound=1.0)) for unit in units]) / clip
+    assert np.linalg.norm(totals, axis=1).max() <= (statistic.radius + statistic.rounding(1)) / clip
+    assert np.linalg.norm(totals[:, np.newaxis] - totals, axis=2).max() <= statistic.sensitivity(1) / clip

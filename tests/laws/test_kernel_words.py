@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpcape import documents
+from dpcape import Exact, Federation, documents, in_process
+from dpcape.core.totals import released_total
 from dpcape.core.word_counts import WordCounts
 from dpcape.statistics.word_moments import (
     _root_reach,
@@ -79,3 +81,35 @@ def test_products_of_very_long_documents_are_those_of_their_shares() -> None:
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     np.testing.assert_allclose(found, shares @ public, rtol=0, atol=2.0**32 * 2.0**-16)
     np.testing.assert_allclose(found[3:], (shares @ public)[3:], rtol=1e-14, atol=1e-6)
+
+
+def test_the_order_of_words_in_one_document_changes_no_other() -> None:
+    """Words that are listed twice are added up, in another order if any document of a block is not in order."""
+    draw = np.random.default_rng(5)
+    others = [draw.permutation([2.0**60, -(2.0**60), *[1.0] * 28]) for _ in range(40)]
+    totals = []
+    for words, numbers in (([0, 1, 2], [2.0, 1, 1]), ([2, 0, 1], [1.0, 2, 1])):
+        entries = np.concatenate([numbers, *(np.append(other, [2.0, 1.0]) for other in others)])
+        places = np.concatenate([words, *([0] * 30 + [1, 2] for _ in others)])
+        ends = np.concatenate([[0, 3], 3 + 32 * np.arange(1, 41)])
+        with warnings.catch_warnings(action="ignore"):
+            records = documents(csr_array((entries, places, ends), shape=(41, 3)))
+        totals.append(word_shares(records.facts(), clip=1.0).total(records))
+        assert records.n_invalid == 40
+    np.testing.assert_array_equal(*totals)
+    # Counts that are listed twice are valid, and so is what they add up to.
+    twice = documents(csr_array((np.array([1.0, 2, 1]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)))
+    np.testing.assert_allclose(word_shares(twice.facts(), clip=1.0).total(twice), [0.5, 0.5], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dpcape.core.errors.UtilityWarning")
+def test_means_are_of_documents_that_can_be_read() -> None:
+    """A document with an entry that is not a count is not counted; one of too few words is."""
+    held = documents([[3, 1], [0.5, 9], [-1, 4], [1, 3], *[[2, 2], [0.5, 0]] * 700])
+    federation = Federation(in_process({"x": held}), protocol=Exact())
+    for make in (word_shares, word_pairs, word_triples):
+        statistic = make(federation.facts, clip=1.0)
+        assert released_total(statistic, held)[-1] == 702 * statistic.count_weight
+        assert math.isclose(federation.allow(1.0, 1e-5).mean(statistic).sum(), 1.0, rel_tol=1e-5)
+    short = documents([[1, 1], [2, 2]])
+    assert released_total(statistic, short)[-1] == 2 * statistic.count_weight

@@ -33,6 +33,8 @@ PLAIN_BITS = 40
 
 # Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
 _CARRIED = 1 << 22
+# Pairs of the entries of rows with more columns than this are on a finer grid, by so many bits.
+_MANY_COLUMNS, _FINER_BITS = 30, 3
 _HALF = 32
 # Up to so many cells, a product with indicators is faster than sums by index.
 _FEW_CELLS = 16
@@ -164,6 +166,9 @@ class Cubes:
     most what :func:`~dpcape.core.grid.steps_per_unit` leaves for them. They are computed when they are added, because
     there are many.
 
+    Rounding moves a row of many columns by many pairs. There a pair has f = 3 bits more, and a record counts as 2^f:
+    2^(13 - f) records with entries of at most 2^(40 + f) add up to 2^53.
+
     Attributes
     ----------
     of : GridRows
@@ -183,10 +188,16 @@ class Cubes:
         return (sum(j + 1 for j in self.middles), self.of.width - self.middles[0])
 
     @property
+    def n_counted(self) -> int:
+        """As how many records of other forms one counts."""
+        return 1 << finer_bits(self.of.width)
+
+    @property
     def _factor(self) -> float:
         """Steps of pairs over squared steps of rows."""
         width = self.of.width
-        return steps_per_unit(ROW_BITS, width * (width + 1) // 2) * 2.0 ** (-2 * ROW_BITS)
+        bits = ROW_BITS + finer_bits(width)
+        return steps_per_unit(bits, width * (width + 1) // 2) * 2.0 ** (-2 * ROW_BITS)
 
     @property
     def scale(self) -> float:
@@ -208,6 +219,11 @@ class Cubes:
         transposed = sums.T
         transposed += columns[self.middles[0] :] @ pairs.T
         return sums
+
+
+def finer_bits(width: float) -> int:
+    """Return how many bits a pair of entries of a row of ``width`` columns has more than an entry."""
+    return _FINER_BITS if width > _MANY_COLUMNS else 0
 
 
 @dataclass(eq=False)
@@ -510,16 +526,20 @@ class ExactSum:
         # Columns one after another, as LAPACK stores a triangle.
         self._now = np.zeros(form.shape, order="F")
         self._whole = form.whole if isinstance(form, Between) else None
+        self._n_counted = form.n_counted if isinstance(form, Cubes) else 1
         self._lower: IntArray | None = None
         self._upper: IntArray | None = None
         self._n_now = self._n_lower = 0
 
     def add(self, form: Form, n_records: int) -> None:
-        """Add the records of a tile, at most 2^13."""
-        if self._n_now + n_records > ROUND:
+        """Add the records of a tile, at most 2^13, or as many as count as that."""
+        n_counted = n_records * self._n_counted
+        if n_counted > ROUND:
+            raise ValueError(f"at most {ROUND // self._n_counted} records can be added at a time")
+        if self._n_now + n_counted > ROUND:
             self._carry()
         self._now = form.added(self._now)
-        self._n_now += n_records
+        self._n_now += n_counted
 
     def join(self, other: ExactSum) -> None:
         """Add the sum over another part of the records."""

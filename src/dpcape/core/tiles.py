@@ -15,8 +15,9 @@ from dpcape.core.word_counts import WordCounts, zero_counts
 
 # Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
 _ENTRIES = 1 << 17
-# Numbers that are computed of the records of a tile at a time, 1 MiB.
-_PART_ENTRIES = 1 << 17
+PART_ENTRIES = 1 << 17
+"""Numbers that are computed of the records of a tile at a time, 1 MiB."""
+
 # Rows are a multiple of this.
 _ALIGNED = 8
 # Wide rows: so many together that a public matrix is not read again for every few, in at most 32 MiB.
@@ -138,7 +139,7 @@ class Tile:
 
 def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tuple[Tile, BoolArray | None]]:
     """Yield the records of a tile, few at a time where so many numbers are computed of each that memory would grow."""
-    step = max(1, _PART_ENTRIES // max(1, n_entries) // _ALIGNED) * _ALIGNED
+    step = max(1, PART_ENTRIES // max(1, n_entries) // _ALIGNED) * _ALIGNED
     if tile.n_records <= step:
         yield tile, gone
         return

@@ -49,26 +49,41 @@ class Counts:
         words = getattr(self._counts, "names", ()) if feature_names is None else feature_names
         self.names = checked_names(words, n_columns=self.shape[1], subject="counts") if len(words) else ()
         for rows in strips(*self.shape):
-            self.n_invalid += int(np.count_nonzero(self._bad(self._summed(rows.start, rows.stop))))
+            self.n_invalid += int(np.count_nonzero(self._summed(rows.start, rows.stop)[1]))
 
     def read(self, start: int, stop: int) -> SparseBlock:
         """Return documents `start` to `stop`, checked, those with too few words as rows of zeros."""
-        block = self._summed(start, stop)
-        block.data[np.repeat(self._bad(block), np.diff(block.indptr))] = 0.0
+        return self.marked(start, stop)[0]
+
+    def marked(self, start: int, stop: int) -> tuple[SparseBlock, npt.NDArray[np.bool_]]:
+        """Return the same, and which of them are rows of zeros because they hold an entry that is not a count."""
+        block, bad = self._summed(start, stop)
         short = block.sum(axis=1) < MINIMUM_WORDS
         block.data[np.repeat(short, np.diff(block.indptr))] = 0.0
         block.eliminate_zeros()
-        return block
+        return block, bad
 
-    def _summed(self, start: int, stop: int) -> SparseBlock:
-        """Return a sparse float64 copy of some rows, with one entry per word."""
+    def _summed(self, start: int, stop: int) -> tuple[SparseBlock, npt.NDArray[np.bool_]]:
+        """Return a sparse float64 copy of some rows, with one entry per word, and which were bad and are zero now.
+
+        Entries of one word are added in an order that depends on the other documents. So each of them must be a count
+        already: sums of these are exact in any order.
+        """
         rows = slice(start, stop)
         if isinstance(self._counts, csr_array):
             block = self._counts[rows].astype(np.float64, copy=True)
         else:
             block = csr_array(np.array(self._counts.numbers(rows), dtype=np.float64))
+        bad = self._without_bad(block)
         block.sum_duplicates()
-        return block
+        bad |= self._without_bad(block)
+        return block, bad
+
+    def _without_bad(self, block: SparseBlock) -> npt.NDArray[np.bool_]:
+        """Set documents that hold an entry that is not a count to zero, and tell which."""
+        bad = self._bad(block)
+        block.data[np.repeat(bad, np.diff(block.indptr))] = 0.0
+        return bad
 
     def _bad(self, block: SparseBlock) -> npt.NDArray[np.bool_]:
         """Tell which documents hold an entry that is not a count, or refuse them."""

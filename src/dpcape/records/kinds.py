@@ -293,13 +293,18 @@ class Documents(Records):
 
     def blocks(self, size: int = 1024) -> Iterator[SparseBlock]:
         """Return an iterator over sparse blocks of counts, (at most `size`, n_features)."""
-        step = checked_size(size)
         # A document that cannot be read is a row of zeros, as a short one is.
-        return (self._counts.read(at, min(at + step, self.n_records)) for at in range(0, self.n_records, step))
+        return (self._counts.read(start, stop) for start, stop in self._places(size))
 
     def tiles(self) -> Iterator[tuple[Tile, Mask | None]]:
-        """Return an iterator over tiles of documents; none is dropped, because rows of zeros contribute nothing."""
-        return ((tile_of_counts(WordCounts(block)), None) for block in self.blocks())
+        """Return an iterator over tiles of documents, and which of these hold an entry that is not a count."""
+        for start, stop in self._places():
+            block, bad = self._counts.marked(start, stop)
+            yield tile_of_counts(WordCounts(block)), bad if bad.any() else None
+
+    def _places(self, size: int = 1024) -> Iterator[tuple[int, int]]:
+        step = checked_size(size)
+        return ((at, min(at + step, self.n_records)) for at in range(0, self.n_records, step))
 
     @property
     def n_invalid(self) -> int:

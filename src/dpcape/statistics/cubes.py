@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcape.core.arrays import FloatArray
-from dpcape.core.contributions import Cubes
-from dpcape.core.extent import row_error
+from dpcape.core.contributions import ROUND, Cubes, finer_bits
+from dpcape.core.extent import UNIT_ROUNDOFF, row_error
 from dpcape.core.grid import GridRows
+from dpcape.core.tiles import PART_ENTRIES
 from dpcape.statistics.packing import middle_groups, packed_size
 
 
@@ -22,9 +23,11 @@ def cube_error(width: float, reach: float) -> float:
     """Return how far the packed cube of a row of at most ``reach`` moves when its pairs are put on the grid.
 
     A pair moves by d_ij, and the entry (i, j, k) by d_ij x_k. The entry counts as often as it has permutations, at most
-    three times as often as its pair. So the square of the distance is at most 3 |d|^2 |x|^2, d over all pairs.
+    three times as often as its pair. So the square of the distance is at most 3 |d|^2 |x|^2, d over all pairs. These
+    have f bits more than rows (:class:`~dpcape.core.contributions.Cubes`), and d is smaller by a factor of 2^f.
     """
-    return math.sqrt(3) * reach * row_error(packed_size(width), reach**2)
+    moved = row_error(packed_size(width), reach**2, roundings=0) * 2.0 ** -finer_bits(width)
+    return math.sqrt(3) * reach * (moved + 64 * UNIT_ROUNDOFF * reach**2)
 
 
 def cubes(rows: GridRows) -> list[Cubes]:
@@ -47,5 +50,9 @@ def cube_entries(sums: Sequence[FloatArray], width: int) -> FloatArray:
 
 
 def pairs_at_a_time(width: int) -> int:
-    """Return a quarter of the pairs of a record that are computed together: tiles are not made too small."""
-    return max(sum(j + 1 for j in middles) for middles in middle_groups(width)) // 4
+    """Return a quarter of the pairs of a record that are computed together: tiles are not made too small.
+
+    It is more where a record counts as several, so that no tile has more records than can be added at a time.
+    """
+    quarter = max(sum(j + 1 for j in middles) for middles in middle_groups(width)) // 4
+    return max(quarter, PART_ENTRIES // (ROUND >> finer_bits(width)))

@@ -34,7 +34,13 @@ _MOST_TERMS = 1000.0
 
 
 def check_condition(unmixing: FloatArray) -> None:
-    """Refuse an unmixing matrix so ill-conditioned that rounding in the clipped gradients would not be small."""
+    """Refuse an unmixing matrix so ill-conditioned, or so small, that rounding in clipped gradients would not be small.
+
+    Squares of a very small one vanish, and with them the lengths by which gradients are clipped.
+    """
+    if not np.linalg.norm(unmixing) >= 1 / MOST_REDUCED:
+        must = f"have a norm of at least {1 / MOST_REDUCED:g}"
+        raise InvalidParameter("unmixing", must, "a smaller one", "Lower the learning rate.")
     if not condition(unmixing) <= MOST_CONDITION:
         must = f"have a norm of at most {MOST_CONDITION:g} times its smallest singular value"
         raise InvalidParameter("unmixing", must, "a larger ratio", "Lower the learning rate.")
