@@ -223,9 +223,9 @@ def test_a_block_that_its_reader_changes_is_the_same_when_it_is_read_again():
             block *= 1e6
         np.testing.assert_array_equal(np.concatenate([block.copy() for block in records.feature_blocks(16)]), before)
         assert (np.linalg.norm(before, axis=1) <= 1.0).all()
-    for block, _, factors in records.weighted_blocks(16):
+    for block, factors in records.shortened_blocks(16):
         block[:], factors[:] = 7.0, 7.0
-    for block, _, factors in records.weighted_blocks(16):
+    for block, factors in records.shortened_blocks(16):
         assert (factors <= 1).all()
         assert (np.linalg.norm(block, axis=1) <= 1.0).all()
 
@@ -240,7 +240,7 @@ def test_small_tables_that_are_kept_and_large_ones_that_are_not_have_the_same_ro
             held = dpcape.records.labelled(X, np.arange(300) % 2, bound=1.0, classes=[0, 1])
         # Rows without ranges are kept when they are read for the second time.
         for _ in range(3):
-            read.append([np.concatenate([part[at].copy() for part in held.weighted_blocks(64)]) for at in (0, 2)])
+            read.append([np.concatenate([part[at].copy() for part in held.shortened_blocks(64)]) for at in (0, 1)])
         assert held.n_invalid == 1
     for rows_of, factors in read:
         np.testing.assert_array_equal(rows_of, read[0][0])
@@ -673,7 +673,6 @@ def test_repr_and_facts_show_public_facts_only(records):
         "each_alone",
         "longest_series",
         "all_blocks",
-        "weighted_blocks",
         "shortened_blocks",
         "tiles",
     }

@@ -232,7 +232,7 @@ def test_large_tables_have_the_codes_and_the_counts_of_small_ones(monkeypatch: A
         monkeypatch.setattr("dpcape.records.typed_table.KEPT_ENTRIES", most)
         monkeypatch.setattr("dpcape.records.typed_table._READ_TOGETHER", together)
         records = table(people, columns=columns)
-        blocks = [block.copy() for block in records.coded_blocks(size)]
+        blocks = [block.copy() for block in records.blocks(size)]
         assert [len(block) for block in blocks] == [min(size, 100 - start) for start in range(0, 100, size)]
         found.append((np.vstack(blocks), records.unusable))
     for codes, unusable in found:

@@ -196,7 +196,7 @@ def test_every_source_gives_the_blocks_of_memory_to_the_bit(
             assert getattr(found, "unusable", {}) == getattr(memory, "unusable", {})
             same_bits(found.blocks(128), memory.blocks(128))
             if memory.kind == "table":
-                same_bits(found.coded_blocks(1024), memory.coded_blocks(1024))  # type: ignore[attr-defined]  # tables
+                same_bits(found.blocks(1024), memory.blocks(1024))  # type: ignore[attr-defined]  # tables
             else:
                 same_bits(found.all_blocks(100), memory.all_blocks(100))
                 same_bits(found.shortened_blocks(333), memory.shortened_blocks(333))
@@ -271,7 +271,7 @@ def test_a_slow_reader_of_a_table_gets_the_blocks_of_memory(tmp_path: Path, monk
                 time.sleep(0.01)
             yield block
 
-    same_bits(slowly(found.coded_blocks(16)), memory.coded_blocks(16))
+    same_bits(slowly(found.blocks(16)), memory.blocks(16))
 
 
 def test_arrow_does_not_run_ahead_of_a_slow_statistic(tmp_path: Path) -> None:

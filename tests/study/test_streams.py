@@ -143,7 +143,6 @@ def test_a_stream_gives_the_blocks_of_the_same_values_in_memory(kind: str, tmp_p
         compare(stream.all_blocks(100), memory.all_blocks(100))
         compare(stream.shortened_blocks(333), memory.shortened_blocks(333))
     compare(pairs[0][0].feature_blocks(7), pairs[0][1].feature_blocks(7))
-    compare(pairs[2][0].weighted_blocks(100), pairs[2][1].weighted_blocks(100))
 
 
 def compare(one: Iterator[Any], other: Iterator[Any]) -> None:

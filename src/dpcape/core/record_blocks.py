@@ -1,8 +1,8 @@
 """Interfaces of records, with only the methods that statistics call.
 
-``dpcape.records`` implements them. Statistics do not import it: they read clipped blocks. The factors of
-``weighted_blocks`` tell how long labelled rows were; a proof that uses them must hold for every factor in [0, 1].
-The buffer of a block is reused for the next one, so use or copy a block before reading the next.
+``dpcape.records`` implements them. Statistics do not import it: they read tiles, and code of other packages
+and PyTorch modules read clipped blocks. The buffer of a block is reused for the next one, so use or copy a block before
+reading the next.
 """
 
 from __future__ import annotations

@@ -258,14 +258,6 @@ class Labelled(Records):
         """Return the same as `blocks`, those without a valid record included."""
         return (self._pair(*span) for span in self._spans(checked_size(size)))
 
-    def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
-        """Return an iterator over (rows, targets, factors): rows were multiplied by these factors in [0, 1]."""
-        for start, stop, buffer in self._spans(checked_size(size)):
-            block, targets, factors = buffer[: stop - start], self._targets.read(start, stop), np.ones(stop - start)
-            valid = self._features.fill(start, stop, block, factors) & self._targets.valid(start, stop)
-            if valid.any():
-                yield (block, targets, factors) if valid.all() else (block[valid], targets[valid], factors[valid])
-
     def _pair(self, start: int, stop: int, buffer: FloatArray) -> tuple[FloatArray, AnyArray]:
         block, targets = buffer[: stop - start], self._targets.read(start, stop)
         valid = self._fill(start, stop, block)

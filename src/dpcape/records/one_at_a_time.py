@@ -28,10 +28,6 @@ class SingleRecord(Records):
         """Return the only block, without its target."""
         return iter([self._block[0] if isinstance(self._block, tuple) else self._block])
 
-    def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
-        """Return the only block of a table."""
-        return iter([self._block])
-
     def each_subject(self) -> Iterator[FloatArray]:
         """Return the only subject."""
         return iter([self._block])

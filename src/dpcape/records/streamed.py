@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from dpcape.core.arrays import AnyArray, BoolArray, FloatArray
+from dpcape.core.arrays import BoolArray, FloatArray
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.tiles import Tile
 from dpcape.records.kinds import Records, checked_size
@@ -68,17 +68,9 @@ class Streamed(Records):
         """Return an iterator over (clipped rows, factors by which they were shortened)."""
         return (block for window in self._window_records(size) for block in window.shortened_blocks(size))
 
-    def weighted_blocks(self, size: int = 1024) -> Iterator[tuple[FloatArray, AnyArray, FloatArray]]:
-        """Return an iterator over (rows, targets, factors) of labelled records."""
-        return (block for window in self._window_records(size) for block in window.weighted_blocks(size))
-
     def tiles(self) -> Iterator[tuple[Tile, BoolArray | None]]:
         """Return an iterator over tiles of every window, and which of their records are dropped."""
         return (entry for window in self._window_records(1) for entry in window.tiles())
-
-    def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
-        """Return an iterator over blocks of a table, one number per column."""
-        return (block for window in self._window_records(size) for block in window.coded_blocks(size))
 
     def _window_records(self, size: int) -> Iterator[Any]:
         """Yield the records of each window; windows are whole numbers of blocks."""

@@ -166,10 +166,6 @@ class TypedTable(Records):
         return self._unusable
 
     def blocks(self, size: int = 1024) -> Iterator[FloatArray]:
-        """Return the same as `coded_blocks`."""
-        return self.coded_blocks(size)
-
-    def coded_blocks(self, size: int = 1024) -> Iterator[FloatArray]:
         """Return an iterator over blocks of at most `size` records; the buffer is used again."""
         step = checked_size(size)
         # Several blocks are read together: each column costs a few calls, however few records are read.
