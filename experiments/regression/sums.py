@@ -7,7 +7,7 @@ are those of dpcape's statistics; only the noise is drawn here, of scale diamete
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,6 @@ from dpcape import labelled
 from dpcape.core.statistic import build
 
 Vector = NDArray[np.float64]
-
-
-class WeightedArrays:
-    """Records held as arrays, clipped to a bound."""
-
-    def __init__(self, features: Vector, targets: NDArray[Any], bound: float) -> None:
-        norms = np.linalg.norm(features, axis=1)
-        self.weights = np.minimum(1.0, bound / np.maximum(norms, 1e-300))
-        self.rows, self.targets, self.n_records = features * self.weights[:, None], targets, len(features)
-
-    def weighted_blocks(self, size: int) -> Iterator[tuple[Vector, NDArray[Any], Vector]]:
-        """Yield rows, targets and factors."""
-        for start in range(0, self.n_records, 8 * size):
-            span = slice(start, start + 8 * size)
-            yield self.rows[span], self.targets[span], self.weights[span]
 
 
 class SumRounds:
@@ -53,14 +38,13 @@ class SumRounds:
     ) -> None:
         self.bound, self.n_coefficients, self.share = bound, features.shape[1] + 1, 1 / len(features)
         kind: dict[str, Any] = {"classes": [0, 1]} if classes else {"response": (-1, 1)}
-        self._facts = labelled(np.zeros((1, features.shape[1])), [0], bound=bound, **kind).facts()
-        self._records = WeightedArrays(features, targets, bound)
+        self._records = labelled(features, targets, bound=bound, **kind)
         self._mu, self._shares, self._generator = mu, list(shares), generator
         self.scale = 0.0
 
     def mean(self, statistic: str, **public: Any) -> Any:
         """Return a private mean."""
-        made = build(statistic, self._facts, {"intercept": True, **public})
+        made = build(statistic, self._records.facts(), {"intercept": True, **public})
         n_records = self._records.n_records
         self.scale = made.diameter / (n_records * self._mu * math.sqrt(self._shares.pop(0)))
         total = made.total(self._records) / n_records
