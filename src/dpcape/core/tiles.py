@@ -146,7 +146,8 @@ def parts_of(tile: Tile, gone: BoolArray | None, n_entries: int) -> Iterator[tup
     for start in range(0, tile.n_records, step):
         part = slice(start, start + step)
         rows = tile.rows.alike(tile.rows.finest[0][part])
-        some = Tile(rows, tile.factors[part], tile.targets[part], tile.codes[part])
+        # Of the same class, which may say what its rows are.
+        some = type(tile)(rows, tile.factors[part], tile.targets[part], tile.codes[part])
         if len(tile.counts):
             some.counts = tile.counts.chosen(part)
         yield some, None if gone is None or not gone[part].any() else gone[part]

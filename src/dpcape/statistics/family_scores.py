@@ -40,6 +40,8 @@ CLASS_SCORE_WEIGHT = 1 / 3
 # The roots of 8/9 (up to three classes), 7/6 and 5/12, rounded up: see ClassScores.
 _FEW_CLASSES_DIAMETER, _CLASS_DIAMETER, _CLASS_RADIUS = 0.94281, 1.08013, 0.6455
 _LONGEST_ERRORS = math.sqrt(3)
+# Numbers per record by which records are divided into parts, at most: the products of fewer than 256 take no less time.
+_MOST_ENTRIES = 512
 # Linear predictors are clipped to this distance from zero, so that exponentials are finite.
 _FARTHEST = 200.0
 
@@ -210,6 +212,10 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
     @property
     def numbers(self) -> Mapping[str, float]:
         return {**super().numbers, "n_classes": self._n_others + 1}
+
+    @property
+    def n_entries(self) -> int:
+        return min(_MOST_ENTRIES, len(self._pairs) * self.n_columns)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool, n_classes: float) -> Extent:

@@ -33,7 +33,8 @@ from dpcape.statistics.feature_maps import MappedTile, feature_map, mapped_tile,
 LARGEST_WEIGHT = 1e6
 MOST_LAYERS, MOST_UNITS = 8, 10**6
 
-
+# Numbers per record by which records are divided into parts, at most: layers are not read again for fewer than 64.
+_MOST_ENTRIES = 2048
 # Inputs up to this length enter their layer's gradient as they are; longer ones are divided by their length.
 _SHORT_INPUTS = 8.0
 
@@ -124,6 +125,10 @@ class LayeredGradient(Summed[FloatArray]):
     def _n_units(self) -> int:
         """Number of inputs and of units of all layers."""
         return self._n_inputs + sum(len(layer) for layer in self._layers)
+
+    @property
+    def n_entries(self) -> int:
+        return min(_MOST_ENTRIES, self._n_units)
 
     @property
     def assumption(self) -> str:

@@ -115,6 +115,10 @@ class MixtureStep(Summed[StepMeans]):
             "count_weight": self._count_weight,
         }
 
+    @property
+    def n_entries(self) -> int:
+        return len(self._means)
+
     def terms(self, tile: Tile) -> Sequence[Form]:
         distances = tile.rows.products(self._columns)
         distances *= -2

@@ -133,6 +133,10 @@ class Scaled(Summed[MeanT_co]):
     def shape(self) -> tuple[int, ...]:
         return self._inner.shape
 
+    @property
+    def n_entries(self) -> int:
+        return self._inner.n_entries
+
     def at(self, place: int) -> Self:
         """Return the same statistic for the site at this place."""
         moved = super().at(place)
