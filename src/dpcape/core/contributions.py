@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.sparse import csr_array
 
-from dpcape.core.arrays import BoolArray, FloatArray, IntArray
+from dpcape.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from dpcape.core.grid import LONGEST_SQUARE, ROW_BITS, GridRows, steps_per_unit
 from dpcape.core.word_counts import WordCounts
 
@@ -36,6 +36,8 @@ _CARRIED = 1 << 22
 # Pairs of the entries of rows with more columns than this are on a finer grid, by so many bits.
 _MANY_COLUMNS, _FINER_BITS = 30, 3
 _HALF = 32
+# Entries of a sum that are converted at a time.
+_AT_A_TIME = 1 << 16
 # Up to so many cells, a product with indicators is faster than sums by index.
 _FEW_CELLS = 16
 # What a record counts besides its place between two cells: more than the shares, of up to 2^20, of 2^13 records.
@@ -557,18 +559,22 @@ class ExactSum:
         self._n_lower += other._n_lower
 
     def values(self) -> FloatArray:
-        """Return the sum in its own units: rounded once to float64, and once times the scale."""
+        """Return the sum in its own units, rounded once to float64 and once times the scale; nothing is added then."""
         if self._lower is None and self._whole is None:
             return self._now * self.scale
         self._carry()
         if self._lower is None:
             return np.zeros(self._now.shape)
+        # In the memory of what was added last: a matrix is there once as numbers and once as integers.
+        total, self._now = self._now, np.empty(0)
+        if total.shape != self._lower.shape:
+            total = np.empty_like(self._lower, dtype=np.float64)
         if self._upper is None:
-            total: FloatArray = self._lower.astype(np.float64)
+            np.copyto(total, self._lower)
         else:
             self._spill()
             # Both are exact in float64, and so is the product: one rounding.
-            total = np.ldexp(self._upper.astype(np.float64), _HALF)
+            np.multiply(self._upper, 2.0**_HALF, out=total)
             total += self._lower
         total *= self.scale
         return total
@@ -583,13 +589,13 @@ class ExactSum:
     def _carry(self) -> None:
         if not self._n_now:
             return
-        # Converted first: adding floats to integers would be done in floats.
         now = self._now if self._whole is None else self._whole(self._now)
-        whole = now.astype(np.int64)
         if self._lower is None:
-            self._lower = whole
+            self._lower = now.astype(np.int64)
         else:
-            self._lower += whole
+            # Converted first, some at a time: adding floats to integers would be done in floats.
+            for total, some in _parts(self._lower, now):
+                total += some.astype(np.int64)
         self._now[...] = 0.0
         self._n_lower += self._n_now
         self._n_now = 0
@@ -599,8 +605,17 @@ class ExactSum:
     def _spill(self) -> None:
         if self._lower is None:
             return
-        high = self._lower >> _HALF
-        self._upper = high if self._upper is None else self._upper + high
-        self._lower &= (1 << _HALF) - 1
+        if self._upper is None:
+            self._upper = np.zeros_like(self._lower)
+        for upper, lower in _parts(self._upper, self._lower):
+            upper += lower >> _HALF
+            lower &= (1 << _HALF) - 1
         # What remains, below 2^32, counts as one record.
         self._n_lower = 1
+
+
+def _parts(one: AnyArray, other: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """Yield the same places of two arrays that are stored alike, some at a time, so that copies stay small."""
+    flat, beside = one.reshape(-1, order="A"), other.reshape(-1, order="A")
+    for start in range(0, flat.size, _AT_A_TIME):
+        yield flat[start : start + _AT_A_TIME], beside[start : start + _AT_A_TIME]

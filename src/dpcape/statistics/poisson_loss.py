@@ -56,7 +56,7 @@ def exponential_polynomial(degree: int, reach: float) -> FloatArray:
         fitted = Chebyshev.interpolate(np.exp, degree, domain=[-reach, reach])
     fractions, exponents = np.frexp(np.asarray(fitted.convert(kind=Polynomial).coef, dtype=np.float64))
     # So coarse that all libraries agree on them.
-    coefficients = np.ldexp(np.rint(np.ldexp(fractions, 40)), exponents - 40)
+    coefficients: FloatArray = np.ldexp(np.rint(np.ldexp(fractions, 40)), exponents - 40)
     coefficients.flags.writeable = False
     return coefficients
 
