@@ -27,7 +27,17 @@ from dpcape.core.contributions import (
 )
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import row_error
-from dpcape.core.grid import GridRows, PublicColumns, clipped, into_balls, lengths_of, on_grid, reach_on_grid
+from dpcape.core.grid import (
+    LONGEST_SQUARE,
+    GridRows,
+    PublicColumns,
+    clipped,
+    into_balls,
+    lengths_of,
+    on_grid,
+    reach_on_grid,
+    rows_of_views,
+)
 from dpcape.core.statistic import build
 from dpcape.core.tiles import empty_tile
 from dpcape.core.totals import released_total
@@ -156,6 +166,20 @@ def test_every_view_is_in_its_own_ball() -> None:
     assert max(_exact_squares(found.ints)) <= 2**40
     own = np.minimum(1, 0.25 / np.linalg.norm(values[:, 5:], axis=1))
     np.testing.assert_allclose(factors, np.minimum(own, 1 / np.linalg.norm(values[:, :5], axis=1)), rtol=1e-5)
+
+
+def test_a_view_in_small_units_keeps_its_digits_beside_one_in_large() -> None:
+    """On one grid for both, a view of a millionth of the other would be zeros."""
+    draw = np.random.default_rng(4)
+    small, large = draw.uniform(-1, 1, size=(2, 50, 3)) / 2
+    rows, _, lost = rows_of_views(np.hstack([1e-6 * small, 1e6 * large]), (3, 3), (1e-6, 1e6))
+    ints, steps = rows.finest
+    assert lost is None
+    np.testing.assert_allclose(
+        ints / steps, np.hstack([1e-6 * small, 1e6 * large]), rtol=0, atol=[1e-12] * 3 + [1.0] * 3
+    )
+    assert not rows.ints[:, :3].any()
+    assert (np.einsum("ij,ij->i", rows.ints, rows.ints) <= LONGEST_SQUARE).all()
 
 
 def test_rows_that_are_not_finite_are_lost_and_no_others() -> None:
