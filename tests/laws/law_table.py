@@ -1,4 +1,7 @@
-"""Print the law of the kernel for every statistic: ``python -m tests.laws.law_table``; mutants are in ``test_kernel.py``."""
+"""Print the law of the kernel for every statistic: ``python -m tests.laws.law_table``.
+
+Mutants of it are in ``test_kernel.py``.
+"""
 
 from __future__ import annotations
 
