@@ -282,7 +282,8 @@ class Worker:
 
     def seconds(self, title: str) -> float:
         """Return CPU seconds of one total."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         print(title, file=self._process.stdin, flush=True)
         return float(json.loads(self._process.stdout.readline()))
 

@@ -60,6 +60,11 @@ class Form(Protocol):
         """Add all records to sums, and return these."""
 
 
+def column_sums(ints: FloatArray) -> FloatArray:
+    """Return the sums of columns of integers: a product with ones is the fastest way to add them."""
+    return np.ones(len(ints)) @ ints
+
+
 @dataclass(frozen=True, eq=False)
 class Sum:
     """Sum of rows."""
@@ -78,7 +83,7 @@ class Sum:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij->j", self.of.ints)
+        sums += column_sums(self.of.ints)
         return sums
 
 
@@ -100,7 +105,7 @@ class Squares:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij,ij->j", self.of.ints, self.of.ints)
+        sums += column_sums(self.of.ints * self.of.ints)
         return sums
 
 
@@ -417,7 +422,7 @@ class Plain:
         self.ints[gone] = 0.0
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij->j", self.ints)
+        sums += column_sums(self.ints)
         return sums
 
 

@@ -35,6 +35,8 @@ _ORDINARY = 500
 _FAR_SMALLER = 2.0**-200
 # Share of rows above which all rows are multiplied, and not only those that are too long.
 _RARE = 1 / 8
+# Columns from which products of rows with themselves are faster one row at a time.
+_WIDE = 40
 
 
 def steps_per_unit(bits: int, width: float) -> float:
@@ -125,8 +127,7 @@ class GridRows:
 
     def squared_lengths(self) -> FloatArray:
         """Return the squared lengths of rows in their own units."""
-        squares: FloatArray = np.einsum("ij,ij->i", self.ints, self.ints)
-        return squares / self.steps**2
+        return squares_of(self.ints) / self.steps**2
 
     def drop(self, gone: BoolArray) -> None:
         """Set rows to zero."""
@@ -174,6 +175,12 @@ class PublicColumns:
         return squares
 
 
+def squares_of(rows: FloatArray) -> FloatArray:
+    """Return the squared lengths of rows; of integers they are exact, in any order, up to 2^53."""
+    squares: FloatArray = np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.einsum("ij,ij->i", rows, rows)
+    return squares
+
+
 def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 
@@ -194,7 +201,7 @@ def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> 
 
 def too_long(ints: FloatArray) -> BoolArray | None:
     """Tell which rows are longer than 2^20 steps or not finite; None if none is."""
-    lost: BoolArray = ~(np.einsum("ij,ij->i", ints, ints) <= LONGEST_SQUARE)
+    lost: BoolArray = ~(squares_of(ints) <= LONGEST_SQUARE)
     return lost if lost.any() else None
 
 
@@ -252,7 +259,7 @@ def clipped(
         for width, bound in zip(widths, bounds, strict=True):
             view, end = ints[:, end : end + width], end + width
             most = bound * steps + math.sqrt(width) / 2
-            squares = np.einsum("ij,ij->i", view, view)
+            squares = squares_of(view)
             longer: BoolArray = ~(squares <= most * most)
             if longer.any():
                 shortened, finite = _shorten(view, squares, longer, bound * steps * (1 - 2.0**-40))
@@ -282,7 +289,9 @@ def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: f
         view *= factors[:, np.newaxis]
         np.rint(view, out=view)
     else:
-        view[at] = np.rint(view[at] * factors[at, np.newaxis])
+        some = view[at]
+        some *= factors[at, np.newaxis]
+        view[at] = np.rint(some, out=some)
     return factors, finite
 
 
@@ -290,8 +299,7 @@ def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
     """Return the squared lengths of rows on a grid of so many steps per unit; exact, in any order, up to 2^53."""
     ints = np.multiply(rows, steps)
     np.rint(ints, out=ints)
-    squares: FloatArray = np.einsum("ij,ij->i", ints, ints)
-    return squares
+    return squares_of(ints)
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:
@@ -310,7 +318,7 @@ def lengths_of(rows: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         ints = rows * np.ldexp(1.0, -powers)[:, np.newaxis]
         np.rint(ints, out=ints)
-        lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + math.sqrt(width) / 2) * (1 + 2.0**-40)
+        lengths = (np.sqrt(squares_of(ints)) + math.sqrt(width) / 2) * (1 + 2.0**-40)
         found = np.ldexp(lengths, powers)
     return np.where(finite, np.where(largest > 0, found, 0.0), np.inf)
 
@@ -325,7 +333,7 @@ def factors_into(rows: FloatArray, length: float) -> FloatArray:
     # Where squares overflow or vanish, all rows are measured.
     most = length * length * (1 - 2.0**-10) if _SMALLEST_REACH <= length <= _LARGEST_REACH else -1.0
     with np.errstate(all="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
+        squares = squares_of(rows)
         at = np.flatnonzero(~(squares <= most))
         factors[at] = length / np.maximum(_close_lengths_of(rows[at]), length)
     return factors
@@ -348,9 +356,9 @@ def _close_lengths_of(rows: FloatArray) -> FloatArray:
     low *= 2.0**bits
     np.rint(low, out=low)
     crossed = np.einsum("ij,ij->i", high, low) * 2.0 ** (1 - bits)
-    squares = np.einsum("ij,ij->i", low, low) * 2.0 ** (-2 * bits)
+    squares = squares_of(low) * 2.0 ** (-2 * bits)
     squares += crossed
-    squares += np.einsum("ij,ij->i", high, high)
+    squares += squares_of(high)
     above = math.sqrt(rows.shape[1]) * 2.0 ** (-bits - 1)
     lengths = (np.sqrt(np.maximum(squares, 0.0)) + above) * (1 + 2.0**-46)
     with np.errstate(over="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -90,6 +91,7 @@ def _no_series() -> Series:
     return Series(lambda: None, 0)
 
 
+@functools.cache
 def _no_counts() -> WordCounts:
     return zero_counts(0, 1)
 
