@@ -177,21 +177,25 @@ class PublicColumns:
 
 def squares_of(rows: FloatArray) -> FloatArray:
     """Return the squared lengths of rows; of integers they are exact, in any order, up to 2^53."""
-    squares: FloatArray = np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.einsum("ij,ij->i", rows, rows)
+    one_by_one = rows.shape[1] >= _WIDE and rows.strides[1] == rows.itemsize
+    squares: FloatArray = np.vecdot(rows, rows) if one_by_one else np.einsum("ij,ij->i", rows, rows)
     return squares
 
 
-def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
+def on_grid(
+    values: FloatArray, reach: float, factors: FloatArray | None = None, out: FloatArray | None = None
+) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 
-    The length is that of the integers, which is exact where it matters: up to 2^53, and monotone beyond.
+    Rows are multiplied by ``factors`` first, if these are given. The length is that of the integers, which is exact
+    where it matters: up to 2^53, and monotone beyond.
     """
     if not _SMALLEST_REACH <= reach <= _LARGEST_REACH:
         must = f"be from {_SMALLEST_REACH:g} to {_LARGEST_REACH:g}"
         raise InvalidParameter("The largest length of a row", must, f"{reach:g}", "Change the units of the columns.")
     steps = steps_per_unit(ROW_BITS, values.shape[1]) / reach
     with np.errstate(all="ignore"):
-        ints = np.multiply(values, steps, out=out)
+        ints = np.multiply(values, steps if factors is None else (factors * steps)[:, np.newaxis], out=out)
         np.rint(ints, out=ints)
         lost = too_long(ints)
     if lost is not None:
