@@ -1,4 +1,4 @@
-"""What each record contributes to a total, in eleven forms, and the exact sums of them.
+"""What each record contributes to a total, in twelve forms, and the exact sums of them.
 
 A statistic writes what the records of a tile contribute, and never adds. Every form is whole numbers, of which at most
 2^13 records are added in float64: the absolute values add up to at most 2^53, so that every addition is exact in any
@@ -34,6 +34,8 @@ PLAIN_BITS = 40
 # Sums of 2^22 records, 2^40 each, fit into 64 bits with a bit to spare; then their upper half is carried on.
 _CARRIED = 1 << 22
 _HALF = 32
+# Below this width, the upper triangle of x x' is computed faster than the lower one.
+_NARROW = 256
 # Up to so many cells, a product with indicators is faster than sums by index.
 _FEW_CELLS = 16
 # What a record counts besides its place between two cells: more than the shares, of up to 2^20, of 2^13 records.
@@ -126,12 +128,19 @@ class Outer:
     def drop(self, gone: BoolArray) -> None:
         self.of.drop(gone)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether sums are stored row by row, because the upper triangle of the transpose is computed faster."""
+        return self.of.width < _NARROW
+
     def added(self, sums: FloatArray) -> FloatArray:
         # Rows stored one after another are columns of the transpose, so nothing is copied.
         by_rows = self.of.ints.flags.c_contiguous
         ints = self.of.ints.T if by_rows else self.of.ints
-        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=sums, trans=not by_rows, overwrite_c=1, lower=1)
-        return result
+        lower = not self.is_narrow
+        into = sums if lower else sums.T
+        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=into, trans=not by_rows, overwrite_c=1, lower=lower)
+        return result if lower else result.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +268,37 @@ class Cells:
 
     def added(self, sums: FloatArray) -> FloatArray:
         sums += np.bincount(self.cells.ravel(), self.shares, minlength=self.n_cells + 1)[: self.n_cells]
+        return sums
+
+
+@dataclass(eq=False)
+class Count:
+    """Number of records.
+
+    Attributes
+    ----------
+    n_records : int
+        Records, those that are dropped included.
+    gone : (N,) array or None
+        Which records are dropped.
+    """
+
+    n_records: int
+    gone: BoolArray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    @property
+    def scale(self) -> float:
+        return 1.0
+
+    def drop(self, gone: BoolArray) -> None:
+        self.gone = gone if self.gone is None else self.gone | gone
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += self.n_records - (0 if self.gone is None else np.count_nonzero(self.gone))
         return sums
 
 
@@ -517,7 +557,7 @@ class ExactSum:
     def __init__(self, form: Form) -> None:
         self.scale = form.scale
         # Columns one after another, as LAPACK stores a triangle.
-        self._now = np.zeros(form.shape, order="F")
+        self._now = np.zeros(form.shape, order="C" if isinstance(form, Outer) and form.is_narrow else "F")
         self._whole = form.whole if isinstance(form, Between) else None
         self._lower: IntArray | None = None
         self._upper: IntArray | None = None

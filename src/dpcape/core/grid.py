@@ -176,9 +176,13 @@ class PublicColumns:
 
 
 def squares_of(rows: FloatArray) -> FloatArray:
-    """Return the squared lengths of rows; of integers they are exact, in any order, up to 2^53."""
-    one_by_one = rows.shape[1] >= _WIDE and rows.strides[1] == rows.itemsize
-    squares: FloatArray = np.vecdot(rows, rows) if one_by_one else np.einsum("ij,ij->i", rows, rows)
+    """Return the squared lengths of rows, by what is fastest; of integers they are exact, in any order, up to 2^53."""
+    if rows.shape[1] < 2 or rows.strides[1] != rows.itemsize:
+        squares: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    elif rows.shape[1] < _WIDE:
+        squares = (rows * rows) @ np.ones(rows.shape[1])
+    else:
+        squares = np.vecdot(rows, rows)
     return squares
 
 
@@ -264,19 +268,20 @@ def clipped(
             view, end = ints[:, end : end + width], end + width
             most = bound * steps + math.sqrt(width) / 2
             squares = squares_of(view)
-            longer: BoolArray = ~(squares <= most * most)
-            if longer.any():
-                shortened, finite = _shorten(view, squares, longer, bound * steps * (1 - 2.0**-40))
-                np.minimum(factors, shortened, out=factors)
+            at = np.flatnonzero(~(squares <= most * most))
+            if at.size:
+                shortened, finite = _shorten(view, squares[at], at, bound * steps * (1 - 2.0**-40))
+                factors[at] = np.minimum(factors[at], shortened)
                 if not finite.all():
-                    lost = ~finite if lost is None else lost | ~finite
+                    lost = np.zeros(len(ints), dtype=np.bool_) if lost is None else lost
+                    lost[at[~finite]] = True
     if lost is not None:
         ints[lost] = 0.0
     return GridRows(ints, steps), factors, lost
 
 
-def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: float) -> tuple[FloatArray, BoolArray]:
-    """Multiply rows by length over their length and round them, in place; return the factors, and which are finite.
+def _shorten(view: FloatArray, squares: FloatArray, at: IntArray, length: float) -> tuple[FloatArray, BoolArray]:
+    """Multiply some rows by length over their length and round them, in place; return factors, and which are finite.
 
     Squared lengths of integer rows are exact up to 2^52. Longer rows are measured by :func:`lengths_of`.
     """
@@ -284,17 +289,19 @@ def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: f
     # A sum just above 2^53 may be rounded to it in one order and not in another; above 2^52 all agree.
     far = np.flatnonzero(~(squares <= 2.0 ** (_EXACT_BITS - 1)))
     if far.size:
-        lengths[far] = lengths_of(view[far])
+        lengths[far] = lengths_of(view[at[far]])
     finite: BoolArray = np.isfinite(lengths)
-    factors = np.where(longer & finite, length / lengths, 1.0)
-    at = np.flatnonzero(longer)
+    factors = np.where(finite, length / lengths, 1.0)
     if len(at) > _RARE * len(view):
+        every = np.ones(len(view))
+        every[at] = factors
         # Integers times 1 stay as they are.
-        view *= factors[:, np.newaxis]
+        view *= every[:, np.newaxis]
         np.rint(view, out=view)
     else:
-        some = view[at]
-        some *= factors[at, np.newaxis]
+        # Of other arrays, all rows would be copied.
+        some = view.take(at, axis=0) if view.flags.c_contiguous else view[at]
+        some *= factors[:, np.newaxis]
         view[at] = np.rint(some, out=some)
     return factors, finite
 
