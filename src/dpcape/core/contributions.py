@@ -64,7 +64,7 @@ class Form(Protocol):
 
 def column_sums(ints: FloatArray) -> FloatArray:
     """Return the sums of columns of integers: a product with ones is the fastest way to add them."""
-    return np.ones(len(ints)) @ ints
+    return ints[0] if len(ints) == 1 else np.ones(len(ints)) @ ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,8 +451,10 @@ class Plain:
             self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
             # Lengths are rounded, so what is too long is told with a margin, which ``plain_error`` counts.
             longer = ~(np.einsum("ij,ij->i", self.ints, self.ints) <= 2.0 ** (2 * PLAIN_BITS) * (1 + 2.0**-20))
-        self.ints[longer] = 0.0
-        np.clip(self.ints, -(2.0**PLAIN_BITS), 2.0**PLAIN_BITS, out=self.ints)
+        if longer.any():
+            self.ints[longer] = 0.0
+        np.minimum(self.ints, 2.0**PLAIN_BITS, out=self.ints)
+        np.maximum(self.ints, -(2.0**PLAIN_BITS), out=self.ints)
 
     @property
     def shape(self) -> tuple[int, ...]:
