@@ -85,8 +85,8 @@ def typed(width: int):
 def people():
     from dpcape import subjects
 
-    series = list(normal(60, 150, 100))
-    return subjects(series, bound=11.0, unit="subject", rows_per_subject=150, n_features=100)
+    series = list(normal(40, 300, 400))
+    return subjects(series, bound=21.0, unit="subject", rows_per_subject=300, n_features=400)
 
 
 @functools.cache
@@ -201,18 +201,18 @@ def of_tables(width: int) -> dict[str, dict]:
 def of_words_and_people() -> dict[str, tuple]:
     """Return records and public values of moments of documents and of whole subjects."""
     few, many, some = words(20_000, 30), words(20_000, 1000), np.arange(20)
-    white = {"projection": np.linalg.qr(normal(100, 6))[0], "whitener": np.eye(6) + 0.1 * normal(6, 6)}
+    white = {"projection": np.linalg.qr(normal(400, 15))[0], "whitener": np.eye(15) + 0.1 * normal(15, 15)}
     return {
         "word_shares": (many, {"clip": 0.5}),
         "word_pairs": (many, {"clip": 0.3, "words": np.arange(200)}),
         "word_triples": (few, {"clip": 0.2, "words": some}),
         "whitened_word_triples": (few, {"clip": 0.7, "words": some, "whitener": normal(20, 4)}),
-        "subject_projector": (people(), {"basis": np.linalg.qr(normal(100, 30))[0], "n_components": 6}),
+        "subject_projector": (people(), {"basis": np.linalg.qr(normal(400, 30))[0], "n_components": 15}),
         "subject_log_covariance": (people(), {**white, "clip": 0.5}),
         "subject_covariance": (people(), {**white, "clip": 0.5}),
         "subject_tensor": (people(), white),
-        "subject_polish": (people(), {**white, "rotation": np.linalg.qr(normal(6, 6))[0]}),
-        "subject_infomax": (people(), {**white, "unmixing": normal(6, 6), "bias": normal(6), "clip": 0.5}),
+        "subject_polish": (people(), {**white, "rotation": np.linalg.qr(normal(15, 15))[0]}),
+        "subject_infomax": (people(), {**white, "unmixing": normal(15, 15), "bias": normal(15), "clip": 0.5}),
     }
 
 

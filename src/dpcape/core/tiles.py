@@ -14,8 +14,8 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, steps_for
 from dpcape.core.word_counts import WordCounts, zero_counts
 
-# Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
-_ENTRIES = 1 << 17
+# Entries of a tile, 2 MiB: it stays in the cache while things are computed from it, and calls cost little beside them.
+_ENTRIES = 1 << 18
 # Numbers that are computed of the records of a tile at a time, 1 MiB.
 _PART_ENTRIES = 1 << 17
 # Rows are a multiple of this.

@@ -20,7 +20,16 @@ from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import GridRows, PublicColumns, lengths_of, on_grid, reach_on_grid
+from dpcape.core.grid import (
+    ROW_BITS,
+    GridRows,
+    PublicColumns,
+    lengths_of,
+    on_grid,
+    reach_on_grid,
+    steps_per_unit,
+    too_long,
+)
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.statistic import known
@@ -137,7 +146,8 @@ class LayeredGradient(Summed[FloatArray]):
         if self._features and not isinstance(tile, MappedTile):
             tile = mapped_tile(tile, self._features)
         entering, active, logits = self._forward(tile.rows)
-        errors, lengths = [_output_errors(logits, tile.classes)], []
+        errors = [_output_errors(logits, tile.classes)]
+        lengths: list[FloatArray] = []
         for number in range(len(active) - 1, -1, -1):
             lengths.insert(0, _lengths(errors[0]))
             errors.insert(0, self._early(errors[0], lengths[0], number, active[number]))
@@ -182,10 +192,19 @@ class LayeredGradient(Summed[FloatArray]):
             return _Entering(rows, lengths)
         # From above, so that no direction is longer than one.
         lengths *= 1 + 2.0**-40
-        extended = np.empty((len(rows), rows.width + 1))
-        np.multiply(rows.ints, self._input_scale / rows.steps, out=extended[:, :-1])
-        extended[:, -1] = 1.0
-        return _Entering(on_grid(extended, 1.0, 1 / lengths, out=extended), lengths)
+        return _Entering(self._input_directions(rows, lengths), lengths)
+
+    def _input_directions(self, rows: GridRows, lengths: FloatArray) -> GridRows:
+        """Return (scale x, 1) divided by its length as :func:`on_grid` does, from rows that are on a grid already."""
+        steps = steps_per_unit(ROW_BITS, rows.width + 1)
+        ints, growth = np.empty((len(rows), rows.width + 1)), steps / lengths
+        np.multiply(rows.ints, (growth * (self._input_scale / rows.steps))[:, np.newaxis], out=ints[:, :-1])
+        ints[:, -1] = growth
+        np.rint(ints, out=ints)
+        lost = too_long(ints)
+        if lost is not None:
+            ints[lost] = 0.0
+        return GridRows(ints, steps)
 
     def _early(self, error: FloatArray, lengths: FloatArray, number: int, active: BoolArray) -> FloatArray:
         """Return the errors of hidden layer ``number``, of units that are not off, from those of the next layer."""
