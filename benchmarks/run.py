@@ -21,7 +21,7 @@ from rich.table import Table
 from timing import STORE
 
 HERE = Path(__file__).parent
-NOT_BENCHMARKS = {"engine_bytes", "run", "timing"}
+NOT_BENCHMARKS = {"engine_bytes", "kernel", "run", "timing"}
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 

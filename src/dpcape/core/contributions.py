@@ -1,4 +1,4 @@
-"""What each record contributes to a total, in eleven forms, and the exact sums of them.
+"""What each record contributes to a total, in twelve forms, and the exact sums of them.
 
 A statistic writes what the records of a tile contribute, and never adds. Every form is whole numbers, of which at most
 2^13 records are added in float64: the absolute values add up to at most 2^53, so that every addition is exact in any
@@ -38,6 +38,8 @@ _MANY_COLUMNS, _FINER_BITS = 30, 3
 _HALF = 32
 # Entries of a sum that are converted at a time.
 _AT_A_TIME = 1 << 16
+# Below this width, the upper triangle of x x' is computed faster than the lower one.
+_NARROW = 256
 # Up to so many cells, a product with indicators is faster than sums by index.
 _FEW_CELLS = 16
 # What a record counts besides its place between two cells: more than the shares, of up to 2^20, of 2^13 records.
@@ -64,6 +66,11 @@ class Form(Protocol):
         """Add all records to sums, and return these."""
 
 
+def column_sums(ints: FloatArray) -> FloatArray:
+    """Return the sums of columns of integers: a product with ones is the fastest way to add them."""
+    return ints[0] if len(ints) == 1 else np.ones(len(ints)) @ ints
+
+
 @dataclass(frozen=True, eq=False)
 class Sum:
     """Sum of rows."""
@@ -82,7 +89,7 @@ class Sum:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij->j", self.of.ints)
+        sums += column_sums(self.of.ints)
         return sums
 
 
@@ -104,7 +111,7 @@ class Squares:
         self.of.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij,ij->j", self.of.ints, self.of.ints)
+        sums += column_sums(self.of.ints * self.of.ints)
         return sums
 
 
@@ -125,12 +132,19 @@ class Outer:
     def drop(self, gone: BoolArray) -> None:
         self.of.drop(gone)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether sums are stored row by row, because the upper triangle of the transpose is computed faster."""
+        return self.of.width < _NARROW
+
     def added(self, sums: FloatArray) -> FloatArray:
         # Rows stored one after another are columns of the transpose, so nothing is copied.
         by_rows = self.of.ints.flags.c_contiguous
         ints = self.of.ints.T if by_rows else self.of.ints
-        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=sums, trans=not by_rows, overwrite_c=1, lower=1)
-        return result
+        lower = not self.is_narrow
+        into = sums if lower else sums.T
+        result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=into, trans=not by_rows, overwrite_c=1, lower=lower)
+        return result if lower else result.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +167,10 @@ class Cross:
         self.right.drop(gone)
 
     def added(self, sums: FloatArray) -> FloatArray:
+        # The narrower side first is faster.
+        if self.left.width < self.right.width:
+            sums += self.left.ints.T @ self.right.ints
+            return sums
         # Sums are stored column by column.
         transposed = sums.T
         transposed += self.right.ints.T @ self.left.ints
@@ -268,6 +286,37 @@ class Cells:
 
     def added(self, sums: FloatArray) -> FloatArray:
         sums += np.bincount(self.cells.ravel(), self.shares, minlength=self.n_cells + 1)[: self.n_cells]
+        return sums
+
+
+@dataclass(eq=False)
+class Count:
+    """Number of records.
+
+    Attributes
+    ----------
+    n_records : int
+        Records, those that are dropped included.
+    gone : (N,) array or None
+        Which records are dropped.
+    """
+
+    n_records: int
+    gone: BoolArray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    @property
+    def scale(self) -> float:
+        return 1.0
+
+    def drop(self, gone: BoolArray) -> None:
+        self.gone = gone if self.gone is None else self.gone | gone
+
+    def added(self, sums: FloatArray) -> FloatArray:
+        sums += self.n_records - (0 if self.gone is None else np.count_nonzero(self.gone))
         return sums
 
 
@@ -420,8 +469,10 @@ class Plain:
             self.ints = np.rint(self.values * ((2.0**PLAIN_BITS - 1) / self.reach))
             # Lengths are rounded, so what is too long is told with a margin, which ``plain_error`` counts.
             longer = ~(np.einsum("ij,ij->i", self.ints, self.ints) <= 2.0 ** (2 * PLAIN_BITS) * (1 + 2.0**-20))
-        self.ints[longer] = 0.0
-        np.clip(self.ints, -(2.0**PLAIN_BITS), 2.0**PLAIN_BITS, out=self.ints)
+        if longer.any():
+            self.ints[longer] = 0.0
+        np.minimum(self.ints, 2.0**PLAIN_BITS, out=self.ints)
+        np.maximum(self.ints, -(2.0**PLAIN_BITS), out=self.ints)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -435,7 +486,7 @@ class Plain:
         self.ints[gone] = 0.0
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += np.einsum("ij->j", self.ints)
+        sums += column_sums(self.ints)
         return sums
 
 
@@ -526,7 +577,7 @@ class ExactSum:
     def __init__(self, form: Form) -> None:
         self.scale = form.scale
         # Columns one after another, as LAPACK stores a triangle.
-        self._now = np.zeros(form.shape, order="F")
+        self._now = np.zeros(form.shape, order="C" if isinstance(form, Outer) and form.is_narrow else "F")
         self._whole = form.whole if isinstance(form, Between) else None
         self._n_counted = form.n_counted if isinstance(form, Cubes) else 1
         self._lower: IntArray | None = None

@@ -35,6 +35,8 @@ _ORDINARY = 500
 _FAR_SMALLER = 2.0**-200
 # Share of rows above which all rows are multiplied, and not only those that are too long.
 _RARE = 1 / 8
+# Columns from which products of rows with themselves are faster one row at a time.
+_WIDE = 40
 
 
 def steps_per_unit(bits: int, width: float) -> float:
@@ -134,8 +136,7 @@ class GridRows:
 
     def squared_lengths(self) -> FloatArray:
         """Return the squared lengths of rows in their own units."""
-        squares: FloatArray = np.einsum("ij,ij->i", self.ints, self.ints)
-        return squares / self.steps**2
+        return squares_of(self.ints) / self.steps**2
 
     def drop(self, gone: BoolArray) -> None:
         """Set rows to zero."""
@@ -231,17 +232,31 @@ class PublicColumns:
         return squares
 
 
-def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> GridRows:
+def squares_of(rows: FloatArray) -> FloatArray:
+    """Return the squared lengths of rows, by what is fastest; of integers they are exact, in any order, up to 2^53."""
+    if rows.shape[1] < 2 or rows.strides[1] != rows.itemsize:
+        squares: FloatArray = np.einsum("ij,ij->i", rows, rows)
+    elif rows.shape[1] < _WIDE:
+        squares = (rows * rows) @ np.ones(rows.shape[1])
+    else:
+        squares = np.vecdot(rows, rows)
+    return squares
+
+
+def on_grid(
+    values: FloatArray, reach: float, factors: FloatArray | None = None, out: FloatArray | None = None
+) -> GridRows:
     """Return rows that are at most ``reach`` long on the grid; one that is longer, or not finite, becomes zero.
 
-    The length is that of the integers, which is exact where it matters: up to 2^53, and monotone beyond.
+    Rows are multiplied by ``factors`` first, if these are given. The length is that of the integers, which is exact
+    where it matters: up to 2^53, and monotone beyond.
     """
     if not _SMALLEST_REACH <= reach <= _LARGEST_REACH:
         must = f"be from {_SMALLEST_REACH:g} to {_LARGEST_REACH:g}"
         raise InvalidParameter("The largest length of a row", must, f"{reach:g}", "Change the units of the columns.")
     steps = steps_per_unit(ROW_BITS, values.shape[1]) / reach
     with np.errstate(all="ignore"):
-        ints = np.multiply(values, steps, out=out)
+        ints = np.multiply(values, steps if factors is None else (factors * steps)[:, np.newaxis], out=out)
         np.rint(ints, out=ints)
         lost = too_long(ints)
     if lost is not None:
@@ -251,7 +266,7 @@ def on_grid(values: FloatArray, reach: float, out: FloatArray | None = None) -> 
 
 def too_long(ints: FloatArray) -> BoolArray | None:
     """Tell which rows are longer than 2^20 steps or not finite; None if none is."""
-    lost: BoolArray = ~(np.einsum("ij,ij->i", ints, ints) <= LONGEST_SQUARE)
+    lost: BoolArray = ~(squares_of(ints) <= LONGEST_SQUARE)
     return lost if lost.any() else None
 
 
@@ -327,20 +342,21 @@ def clipped(
         for width, bound in zip(widths, bounds, strict=True):
             view, end = ints[:, end : end + width], end + width
             most = bound * steps + math.sqrt(width) / 2
-            squares = np.einsum("ij,ij->i", view, view)
-            longer: BoolArray = ~(squares <= most * most)
-            if longer.any():
-                shortened, finite = _shorten(view, squares, longer, bound * steps * (1 - 2.0**-40))
-                np.minimum(factors, shortened, out=factors)
+            squares = squares_of(view)
+            at = np.flatnonzero(~(squares <= most * most))
+            if at.size:
+                shortened, finite = _shorten(view, squares[at], at, bound * steps * (1 - 2.0**-40))
+                factors[at] = np.minimum(factors[at], shortened)
                 if not finite.all():
-                    lost = ~finite if lost is None else lost | ~finite
+                    lost = np.zeros(len(ints), dtype=np.bool_) if lost is None else lost
+                    lost[at[~finite]] = True
     if lost is not None:
         ints[lost] = 0.0
     return GridRows(ints, steps), factors, lost
 
 
-def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: float) -> tuple[FloatArray, BoolArray]:
-    """Multiply rows by length over their length and round them, in place; return the factors, and which are finite.
+def _shorten(view: FloatArray, squares: FloatArray, at: IntArray, length: float) -> tuple[FloatArray, BoolArray]:
+    """Multiply some rows by length over their length and round them, in place; return factors, and which are finite.
 
     Squared lengths of integer rows are exact up to 2^52. Longer rows are measured by :func:`lengths_of`.
     """
@@ -348,16 +364,20 @@ def _shorten(view: FloatArray, squares: FloatArray, longer: BoolArray, length: f
     # A sum just above 2^53 may be rounded to it in one order and not in another; above 2^52 all agree.
     far = np.flatnonzero(~(squares <= 2.0 ** (_EXACT_BITS - 1)))
     if far.size:
-        lengths[far] = lengths_of(view[far])
+        lengths[far] = lengths_of(view[at[far]])
     finite: BoolArray = np.isfinite(lengths)
-    factors = np.where(longer & finite, length / lengths, 1.0)
-    at = np.flatnonzero(longer)
+    factors = np.where(finite, length / lengths, 1.0)
     if len(at) > _RARE * len(view):
+        every = np.ones(len(view))
+        every[at] = factors
         # Integers times 1 stay as they are.
-        view *= factors[:, np.newaxis]
+        view *= every[:, np.newaxis]
         np.rint(view, out=view)
     else:
-        view[at] = np.rint(view[at] * factors[at, np.newaxis])
+        # Of other arrays, all rows would be copied.
+        some = view.take(at, axis=0) if view.flags.c_contiguous else view[at]
+        some *= factors[:, np.newaxis]
+        view[at] = np.rint(some, out=some)
     return factors, finite
 
 
@@ -365,8 +385,7 @@ def squares_in_steps(rows: FloatArray, steps: float) -> FloatArray:
     """Return the squared lengths of rows on a grid of so many steps per unit; exact, in any order, up to 2^53."""
     ints = np.multiply(rows, steps)
     np.rint(ints, out=ints)
-    squares: FloatArray = np.einsum("ij,ij->i", ints, ints)
-    return squares
+    return squares_of(ints)
 
 
 def lengths_of(rows: FloatArray) -> FloatArray:
@@ -385,7 +404,7 @@ def lengths_of(rows: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         ints = rows * np.ldexp(1.0, -powers)[:, np.newaxis]
         np.rint(ints, out=ints)
-        lengths = (np.sqrt(np.einsum("ij,ij->i", ints, ints)) + math.sqrt(width) / 2) * (1 + 2.0**-40)
+        lengths = (np.sqrt(squares_of(ints)) + math.sqrt(width) / 2) * (1 + 2.0**-40)
         found = np.ldexp(lengths, powers)
     return np.where(finite, np.where(largest > 0, found, 0.0), np.inf)
 
@@ -400,7 +419,7 @@ def factors_into(rows: FloatArray, length: float) -> FloatArray:
     # Where squares overflow or vanish, all rows are measured.
     most = length * length * (1 - 2.0**-10) if _SMALLEST_REACH <= length <= _LARGEST_REACH else -1.0
     with np.errstate(all="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
+        squares = squares_of(rows)
         at = np.flatnonzero(~(squares <= most))
         factors[at] = length / np.maximum(_close_lengths_of(rows[at]), length)
     return factors
@@ -423,9 +442,9 @@ def _close_lengths_of(rows: FloatArray) -> FloatArray:
     low *= 2.0**bits
     np.rint(low, out=low)
     crossed = np.einsum("ij,ij->i", high, low) * 2.0 ** (1 - bits)
-    squares = np.einsum("ij,ij->i", low, low) * 2.0 ** (-2 * bits)
+    squares = squares_of(low) * 2.0 ** (-2 * bits)
     squares += crossed
-    squares += np.einsum("ij,ij->i", high, high)
+    squares += squares_of(high)
     above = math.sqrt(rows.shape[1]) * 2.0 ** (-bits - 1)
     lengths = (np.sqrt(np.maximum(squares, 0.0)) + above) * (1 + 2.0**-46)
     with np.errstate(over="ignore"):

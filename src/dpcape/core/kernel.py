@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcape.core.arrays import BoolArray, FloatArray
-from dpcape.core.contributions import Cells, ExactSum, Form
+from dpcape.core.contributions import Count, ExactSum, Form
 from dpcape.core.facts import PublicFacts
 from dpcape.core.record_blocks import HeldRecords, TiledRecords
 from dpcape.core.statistic import MeanT_co, PublicValue, Statistic, build
@@ -75,7 +75,7 @@ def exact_sums_of(statistic: Summed[MeanT_co], records: TiledRecords) -> list[Ex
     sums: list[ExactSum] = []
     with np.errstate(all="ignore"):
         for terms, n_records, gone in statistic.contributed(records):
-            forms = [*terms, _count(n_records)]
+            forms = [*terms, Count(n_records)]
             sums = sums or [ExactSum(form) for form in forms]
             for form, total in zip(forms, sums, strict=True):
                 if gone is not None:
@@ -84,13 +84,8 @@ def exact_sums_of(statistic: Summed[MeanT_co], records: TiledRecords) -> list[Ex
     if not sums:
         with np.errstate(all="ignore"):
             terms = statistic.terms(empty_tile(statistic.facts))
-        sums = [ExactSum(form) for form in (*terms, _count(0))]
+        sums = [ExactSum(form) for form in (*terms, Count(0))]
     return sums
-
-
-def _count(n_records: int) -> Cells:
-    """Return the form that counts records."""
-    return Cells(np.zeros(n_records, dtype=np.intp), 1)
 
 
 def joined(parts: Iterable[Sequence[ExactSum]]) -> list[ExactSum]:

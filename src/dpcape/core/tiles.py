@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -13,8 +14,8 @@ from dpcape.core.facts import PublicFacts
 from dpcape.core.grid import GridRows, steps_for
 from dpcape.core.word_counts import WordCounts, zero_counts
 
-# Entries of a tile, 1 MiB, so that whatever is computed from it finds it in the cache.
-_ENTRIES = 1 << 17
+# Entries of a tile, 2 MiB: it stays in the cache while things are computed from it, and calls cost little beside them.
+_ENTRIES = 1 << 18
 PART_ENTRIES = 1 << 17
 """Numbers that are computed of the records of a tile at a time, 1 MiB."""
 
@@ -91,6 +92,7 @@ def _no_series() -> Series:
     return Series(lambda: None, 0)
 
 
+@functools.cache
 def _no_counts() -> WordCounts:
     return zero_counts(0, 1)
 

@@ -266,6 +266,9 @@ class Labelled(Records):
     def _fill(self, start: int, stop: int, out: FloatArray, factors: FloatArray | None = None) -> Mask:
         return self._features.fill(start, stop, out, factors) & self._targets.valid(start, stop)
 
+    def _as_they_are(self, start: int, stop: int) -> FloatArray | None:
+        return self._features.as_they_are(start, stop) if self._targets.valid(start, stop).all() else None
+
     def _prepare(self, start: int, stop: int, out: FloatArray) -> Mask:
         return self._features.prepared(start, stop, out) & self._targets.valid(start, stop)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from dpcape.core.contributions import Cross, Form, Outer
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import UNIT_ROUNDOFF, Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import on_grid
+from dpcape.core.grid import ROW_BITS, GridRows, on_grid, steps_per_unit, too_long
 from dpcape.core.statistic import known
 from dpcape.core.tiles import Tile
 from dpcape.statistics.exponentials import exponentials
@@ -236,18 +237,45 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
     def terms(self, tile: Tile) -> Sequence[Form]:
         factors = self._factors(tile)
         chances = self._chances(tile, factors)
-        errors = (tile.classes[:, np.newaxis] == np.arange(1, self._n_others + 1)) - chances
-        errors *= factors[:, np.newaxis]
+        # Stored one column after another, w first if there is a constant.
+        beside = np.empty((self._n_others + (1 if self._constant else 0), tile.n_records))
+        beside[0] = factors
+        errors = beside[-self._n_others :]
+        np.equal(tile.classes, np.arange(1, self._n_others + 1)[:, np.newaxis], out=errors)
+        errors -= chances.T
+        errors *= factors
         # w is at most 1 and errors are at most sqrt(2) long.
-        others = on_grid(np.column_stack([factors, errors]) if self._constant else errors, _LONGEST_ERRORS)
-        bends = (
-            chances[:, one] * ((1 - chances[:, one]) if one == other else chances[:, other])
-            for one, other in self._pairs
-        )
-        curvature = [Outer(self._bent(tile, others, np.sqrt(bend), self._reach / 2)) for bend in bends]
+        others = on_grid(beside.T, _LONGEST_ERRORS, out=beside.T)
+        curvature = [Outer(rows) for rows in self._all_bent(tile, others, self._bends(chances))]
         return [Cross(others, tile.rows), Outer(others), *curvature]
 
-    @property
+    def _bends(self, chances: FloatArray) -> FloatArray:
+        """Return the roots of the absolute entries of G, one pair of classes after another."""
+        bends = np.empty((len(self._pairs), len(chances)))
+        for bend, (one, other) in zip(bends, self._pairs, strict=True):
+            second = (1 - chances[:, one]) if one == other else chances[:, other]
+            np.multiply(chances[:, one], second, out=bend)
+        return np.sqrt(bends, out=bends)
+
+    def _all_bent(self, tile: Tile, others: GridRows, bends: FloatArray) -> list[GridRows]:
+        """Return v times each of some weights as :meth:`_bent` does, one column of v after another."""
+        steps = steps_per_unit(ROW_BITS, self.n_columns) / (self._reach / 2)
+        bends *= steps
+        ints = np.empty((len(bends), self.n_columns, tile.n_records))
+        if self._constant:
+            np.multiply(bends, self._constant * others.values[:, 0], out=ints[:, 0])
+        bends /= tile.rows.steps
+        features = ints[:, 1:] if self._constant else ints
+        np.multiply(np.ascontiguousarray(tile.rows.ints.T), bends[:, np.newaxis], out=features)
+        bent = [GridRows(rows.T, steps) for rows in ints]
+        for rows in bent:
+            np.rint(rows.ints, out=rows.ints)
+            lost = too_long(rows.ints)
+            if lost is not None:
+                rows.ints[lost] = 0.0
+        return bent
+
+    @cached_property
     def _pairs(self) -> list[tuple[int, int]]:
         """Pairs of classes but the first, each pair once."""
         return [(one, other) for one in range(self._n_others) for other in range(one + 1)]
@@ -266,9 +294,11 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
     def _chances(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return the probabilities of all classes but the first."""
-        odds = np.clip(self._predictors(tile, factors), -_FARTHEST, _FARTHEST)
-        largest = np.maximum(odds.max(axis=1), 0.0)
-        heights: FloatArray = np.exp(odds - largest[:, np.newaxis])
+        heights = self._predictors(tile, factors)
+        np.clip(heights, -_FARTHEST, _FARTHEST, out=heights)
+        largest = np.maximum(heights.max(axis=1), 0.0)
+        heights -= largest[:, np.newaxis]
+        np.exp(heights, out=heights)
         all_heights = np.exp(-largest)
         for other in range(self._n_others):
             all_heights += heights[:, other]

@@ -8,6 +8,7 @@ the guarantee lists that it keeps nothing from one record to the next.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -152,7 +153,7 @@ class OrientedGradients(FeatureMap):
         features: FloatArray = np.sqrt(cells.reshape(len(rows), -1))
         width = features.shape[1]
         # Roots of shares are at most 1, and their mean is that of integers.
-        features -= on_grid(features, math.sqrt(width)).products(PublicColumns(np.full(width, 1 / width)))
+        features -= on_grid(features, math.sqrt(width)).products(_average(width))
         features /= np.maximum(lengths_of(features), 1e-9)[:, np.newaxis]
         return features
 
@@ -175,6 +176,12 @@ class OrientedGradients(FeatureMap):
         counts += np.bincount((start + first).ravel(), (strength * (1 - share)).ravel(), minlength=size)
         counts += np.bincount((start + (first + 1) % self._BINS).ravel(), (strength * share).ravel(), minlength=size)
         return counts.reshape(len(images), n_cells, n_cells, self._BINS)
+
+
+@functools.lru_cache(maxsize=8)
+def _average(width: int) -> PublicColumns:
+    """Return the public column whose product with a row is the row's mean."""
+    return PublicColumns(np.full(width, 1 / width))
 
 
 class MappedTile(Tile):

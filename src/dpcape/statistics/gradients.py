@@ -20,7 +20,16 @@ from dpcape.core.contributions import Cross, Form, Sum
 from dpcape.core.errors import InvalidParameter
 from dpcape.core.extent import Extent, exact_sums, row_error
 from dpcape.core.facts import PublicFacts
-from dpcape.core.grid import GridRows, PublicColumns, lengths_of, on_grid, reach_on_grid
+from dpcape.core.grid import (
+    ROW_BITS,
+    GridRows,
+    PublicColumns,
+    lengths_of,
+    on_grid,
+    reach_on_grid,
+    steps_per_unit,
+    too_long,
+)
 from dpcape.core.kernel import Summed
 from dpcape.core.record_blocks import TiledRecords
 from dpcape.core.statistic import known
@@ -143,15 +152,16 @@ class LayeredGradient(Summed[FloatArray]):
             tile = mapped_tile(tile, self._features)
         entering, active, logits = self._forward(tile.rows)
         errors = [_output_errors(logits, tile.classes)]
+        lengths: list[FloatArray] = []
         for number in range(len(active) - 1, -1, -1):
-            errors.insert(0, self._early(errors[0], number, active[number]))
-        lengths = [_lengths(error) for error in errors]
+            lengths.insert(0, _lengths(errors[0]))
+            errors.insert(0, self._early(errors[0], lengths[0], number, active[number]))
+        lengths.insert(0, _lengths(errors[0]))
         factors = self._factors(entering, lengths)
         forms: list[Form] = []
         for number, (entry, error) in enumerate(zip(entering, errors, strict=True)):
             is_plain = number == 0 and self._is_short
-            error *= (factors if is_plain else factors * entry.lengths)[:, np.newaxis]
-            left = on_grid(error, self._reaches[number])
+            left = on_grid(error, self._reaches[number], factors if is_plain else factors * entry.lengths, out=error)
             forms += [Cross(left, entry.rows), Sum(left)] if is_plain else [Cross(left, entry.rows)]
         return forms
 
@@ -162,36 +172,54 @@ class LayeredGradient(Summed[FloatArray]):
         both = np.column_stack([self._input_scale * first, biases])
         return np.concatenate([both.ravel(), *(products.ravel() for products in others)])
 
-    def _forward(self, rows: GridRows) -> tuple[list[_Entering], list[FloatArray], FloatArray]:
-        """Return what enters each layer, hidden units that are not off, and the outputs of the last layer."""
-        outputs = rows.products(self._inputs)
+    def _forward(self, rows: GridRows) -> tuple[list[_Entering], list[BoolArray], FloatArray]:
+        """Return what enters each layer, which hidden units are not off, and the outputs of the last layer.
+
+        Units are stored one after another: there are few, and what is computed of them goes from unit to unit.
+        """
+        outputs = rows.products_by_column(self._inputs).T
         outputs += self._layers[0][:, -1]
         entering, active = [self._first(rows)], []
         for columns in self._forwards:
-            np.maximum(outputs, 0.0, out=outputs)
-            active.append(outputs)
+            active.append(outputs > 0)
             entry = _directions(outputs)
             entering.append(entry)
-            outputs = entry.rows.products(columns)
+            outputs = entry.rows.products_by_column(columns).T
             outputs *= entry.lengths[:, np.newaxis]
         return entering, active, outputs
 
     def _first(self, rows: GridRows) -> _Entering:
-        """Return what enters the first layer."""
+        """Return what enters the first layer; its lengths are those of rows on the grid, whose squares are exact."""
+        squares = rows.squared_lengths() * self._input_scale**2
+        squares += 1.0
+        lengths = np.sqrt(squares, out=squares)
         if self._is_short:
-            return _Entering(rows, np.sqrt(rows.squared_lengths() * self._input_scale**2 + 1.0))
-        return _directions(rows.values * self._input_scale)
+            return _Entering(rows, lengths)
+        # From above, so that no direction is longer than one.
+        lengths *= 1 + 2.0**-40
+        return _Entering(self._input_directions(rows, lengths), lengths)
 
-    def _early(self, error: FloatArray, number: int, units: FloatArray) -> FloatArray:
+    def _input_directions(self, rows: GridRows, lengths: FloatArray) -> GridRows:
+        """Return (scale x, 1) divided by its length as :func:`on_grid` does, from rows that are on a grid already."""
+        steps = steps_per_unit(ROW_BITS, rows.width + 1)
+        ints, growth = np.empty((len(rows), rows.width + 1)), steps / lengths
+        np.multiply(rows.ints, (growth * (self._input_scale / rows.steps))[:, np.newaxis], out=ints[:, :-1])
+        ints[:, -1] = growth
+        np.rint(ints, out=ints)
+        lost = too_long(ints)
+        if lost is not None:
+            ints[lost] = 0.0
+        return GridRows(ints, steps)
+
+    def _early(self, error: FloatArray, lengths: FloatArray, number: int, active: BoolArray) -> FloatArray:
         """Return the errors of hidden layer ``number``, of units that are not off, from those of the next layer."""
         if error.shape[1] == 1:
-            early: FloatArray = error * self._layers[number + 1][0, :-1]
+            early: FloatArray = (self._layers[number + 1][0, :-1, np.newaxis] * error[:, 0]).T
         else:
-            lengths = _lengths(error)
-            directions = on_grid(error / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis], 1.0)
-            early = directions.products(self._backwards[number])
+            directions = on_grid(error, 1.0, 1 / np.where(lengths > 0, lengths, 1.0))
+            early = directions.products_by_column(self._backwards[number]).T
             early *= lengths[:, np.newaxis]
-        early *= units > 0
+        early *= active
         return early
 
     def _factors(self, entering: Sequence[_Entering], lengths: Sequence[FloatArray]) -> FloatArray:
@@ -203,13 +231,13 @@ class LayeredGradient(Summed[FloatArray]):
         return factors
 
 
-def _directions(values: FloatArray) -> _Entering:
-    """Return (a, 1) of each record divided by its length, on the grid, and the length."""
-    extended = np.ones((len(values), values.shape[1] + 1))
-    extended[:, :-1] = values
+def _directions(outputs: FloatArray) -> _Entering:
+    """Return (a, 1) of each record divided by its length, on the grid, and the length; a are positive outputs."""
+    extended = np.empty((outputs.shape[1] + 1, len(outputs))).T
+    np.maximum(outputs, 0.0, out=extended[:, :-1])
+    extended[:, -1] = 1.0
     lengths = lengths_of(extended)
-    extended /= lengths[:, np.newaxis]
-    return _Entering(on_grid(extended, 1.0), lengths)
+    return _Entering(on_grid(extended, 1.0, 1 / lengths, out=extended), lengths)
 
 
 def _lengths(errors: FloatArray) -> FloatArray:
@@ -414,13 +442,14 @@ def _output_errors(logits: FloatArray, codes: IntArray) -> FloatArray:
         errors: FloatArray = expit(logits)
         errors[:, 0] -= codes
         return errors
-    n_classes = logits.shape[1]
-    heights: FloatArray = np.exp(logits - logits.max(axis=1)[:, np.newaxis])
+    heights: FloatArray = logits - logits.max(axis=1)[:, np.newaxis]
+    np.exp(heights, out=heights)
     all_heights = np.zeros(len(heights))
-    for number in range(n_classes):
+    for number in range(heights.shape[1]):
         all_heights += heights[:, number]
     heights /= all_heights[:, np.newaxis]
-    heights -= codes[:, np.newaxis] == np.arange(n_classes)
+    for number in range(heights.shape[1]):
+        heights[:, number] -= codes == number
     return heights
 
 

@@ -165,7 +165,9 @@ def beside(*columns: FloatArray) -> GridRows:
 
     K of them are at most sqrt(K) long together, so that half a step is less than sqrt(K)/2 2^-20 (1 + 2^-18).
     """
-    return on_grid(np.column_stack(columns), math.sqrt(len(columns)))
+    # Stored one column after another.
+    numbers = np.stack(columns).T
+    return on_grid(numbers, math.sqrt(len(columns)), out=numbers)
 
 
 _ONE = float(beside(np.ones(1), np.zeros(1)).values[0, 0])

@@ -186,16 +186,18 @@ class AtCoefficients(OfRegression[MeanT_co]):
 
     def _products(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return products of the coefficients with v, (N, K); not finite where they are too large."""
-        found = tile.rows.products(self._columns)
+        # One column after another: there are few.
+        found = tile.rows.products_by_column(self._columns).T
         if self._constant:
-            found += (self._constant * factors)[:, np.newaxis] * self._constants
+            found += (self._constants.T * (self._constant * factors)).T
         return found
 
     def _predictors(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return linear predictors of the records that v was shortened from, (N, K); zero where there is none."""
         predictors = self._products(tile, factors)
         predictors /= factors[:, np.newaxis]
-        return np.where(np.isnan(predictors), 0.0, predictors)
+        np.copyto(predictors, 0.0, where=np.isnan(predictors))
+        return predictors
 
     def _residuals(self, tile: Tile, factors: FloatArray) -> FloatArray:
         """Return weighted residuals; what cannot be computed for these coefficients counts as zero."""
