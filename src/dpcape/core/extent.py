@@ -15,9 +15,6 @@ from typing import TypeAlias
 BLOCK_ROWS = 1024
 """Rows per block when totals are accumulated; part of the rounding analysis below."""
 
-WIDE_ENTRIES = 2**24
-"""Numbers per block of rows that are too wide for 1024 of them: 128 MiB."""
-
 UNIT_ROUNDOFF = 2.0**-53
 """Largest relative error of one operation in double precision."""
 
@@ -87,11 +84,6 @@ class Extent:
         the radius exceeds the diameter, it counts.
         """
         return max(self.diameter, self.radius) + 2 * self.changed(n_records)
-
-
-def block_rows(n_features: float) -> float:
-    """Return the rows per block: fewer where rows are so wide that 1024 of them would fill the memory of a site."""
-    return max(1, WIDE_ENTRIES // n_features) if n_features * BLOCK_ROWS > WIDE_ENTRIES else BLOCK_ROWS
 
 
 def rounding_in_blocks(n_features: float, radius: float, *, block: float = BLOCK_ROWS, further: float = 0) -> Rounding:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dpcape.core.errors import Failed, InvalidParameter
-from dpcape.core.extent import block_rows
 from dpcape.core.messages import MAX_BYTES, MAX_ENTRIES
+from dpcape.core.tiles import tile_rows
 
 SITE_VECTORS = 8
 """Vectors of a release's size that a site holds at once: the total as a matrix and packed, draws, masks, the reply."""
-SITE_WINDOWS = 2.0
-"""Blocks of rows that a site holds at once: as they are read, and as the statistic changes them."""
+SITE_TILES = 8
+"""Tiles of rows that a site holds at once: as they are read, on the grid, and as the statistic changes them."""
 # `experiments/memory/campaign.py` measures both, with what the coordinator needs (`analyses.footprint`).
 # Size of a message without its vector, at most.
 _ENVELOPE_BYTES = 2**16
@@ -44,7 +44,8 @@ def check_size(name: str, size: int) -> None:
 
 def site_bytes(size: float, n_features: float, n_records: float) -> float:
     """Return the bytes that a site needs for a release of so many numbers, from rows of ``n_features`` columns."""
-    return 8 * (SITE_VECTORS * size + SITE_WINDOWS * min(block_rows(n_features), n_records) * n_features)
+    entries = tile_rows(int(n_features), int(n_records)) * n_features
+    return 8 * (SITE_VECTORS * size + SITE_TILES * entries)
 
 
 def check_site(name: str, size: int, n_features: int, n_records: int, *, is_charged: bool) -> None:
