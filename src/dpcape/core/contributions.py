@@ -132,16 +132,12 @@ class Outer:
     def drop(self, gone: BoolArray) -> None:
         self.of.drop(gone)
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether sums are stored row by row, because the upper triangle of the transpose is computed faster."""
-        return self.of.width < _NARROW
-
     def added(self, sums: FloatArray) -> FloatArray:
         # Rows stored one after another are columns of the transpose, so nothing is copied.
         by_rows = self.of.ints.flags.c_contiguous
         ints = self.of.ints.T if by_rows else self.of.ints
-        lower = not self.is_narrow
+        # Sums of narrow rows are stored row by row: the lower triangle is the upper one of the transpose.
+        lower = self.of.width >= _NARROW
         into = sums if lower else sums.T
         result: FloatArray = dsyrk(1.0, ints, beta=1.0, c=into, trans=not by_rows, overwrite_c=1, lower=lower)
         return result if lower else result.T
@@ -291,32 +287,17 @@ class Cells:
 
 @dataclass(eq=False)
 class Count:
-    """Number of records.
-
-    Attributes
-    ----------
-    n_records : int
-        Records, those that are dropped included.
-    gone : (N,) array or None
-        Which records are dropped.
-    """
+    """Number of records that are not dropped; they are dropped once."""
 
     n_records: int
-    gone: BoolArray | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (1,)
-
-    @property
-    def scale(self) -> float:
-        return 1.0
+    shape: tuple[int, ...] = (1,)
+    scale: float = 1.0
 
     def drop(self, gone: BoolArray) -> None:
-        self.gone = gone if self.gone is None else self.gone | gone
+        self.n_records -= int(np.count_nonzero(gone))
 
     def added(self, sums: FloatArray) -> FloatArray:
-        sums += self.n_records - (0 if self.gone is None else np.count_nonzero(self.gone))
+        sums += self.n_records
         return sums
 
 
@@ -577,7 +558,7 @@ class ExactSum:
     def __init__(self, form: Form) -> None:
         self.scale = form.scale
         # Columns one after another, as LAPACK stores a triangle.
-        self._now = np.zeros(form.shape, order="C" if isinstance(form, Outer) and form.is_narrow else "F")
+        self._now = np.zeros(form.shape, order="C" if isinstance(form, Outer) and form.of.width < _NARROW else "F")
         self._whole = form.whole if isinstance(form, Between) else None
         self._n_counted = form.n_counted if isinstance(form, Cubes) else 1
         self._lower: IntArray | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -92,9 +91,7 @@ def _no_series() -> Series:
     return Series(lambda: None, 0)
 
 
-@functools.cache
-def _no_counts() -> WordCounts:
-    return zero_counts(0, 1)
+_NO_COUNTS = zero_counts(0, 1)
 
 
 @dataclass
@@ -126,7 +123,7 @@ class Tile:
     targets: FloatArray
     codes: FloatArray
     series: Series = field(default_factory=_no_series)
-    counts: WordCounts = field(default_factory=_no_counts)
+    counts: WordCounts = field(default_factory=lambda: _NO_COUNTS)
 
     @property
     def n_records(self) -> int:
