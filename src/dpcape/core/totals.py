@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,10 +10,9 @@ from dpcape.core.arrays import FloatArray
 from dpcape.core.contributions import ExactSum
 from dpcape.core.enclosed import Contributor, Enclosed
 from dpcape.core.errors import ProtocolError
-from dpcape.core.facts import PublicFacts
 from dpcape.core.kernel import PartSums, Summed, exact_sums_of, joined
 from dpcape.core.record_blocks import HeldRecords
-from dpcape.core.statistic import AnyStatistic, PublicValue, build, is_own
+from dpcape.core.statistic import AnyStatistic, is_own
 
 
 def released_total(statistic: AnyStatistic, records: HeldRecords, contributor: Contributor | None = None) -> FloatArray:
@@ -48,7 +46,7 @@ def required(contributor: Contributor | None) -> Contributor:
 def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     """Return the packed total.
 
-    Where records lie on a cluster, statistics of dpcape are computed there, part by part (:class:`PartTotal`).
+    Where records lie on a cluster, sums of the kernel are computed there, part by part (:class:`PartSums`).
 
     A statistic that is not part of dpcape is given one record at a time, unless it declares itself vectorised. What
     it returns is added with the roundings kept apart (Neumaier's sum), so that adding costs less than any order of
@@ -57,10 +55,6 @@ def total_of(statistic: AnyStatistic, records: HeldRecords) -> FloatArray:
     if isinstance(statistic, Summed) and is_own(type(statistic)):
         *sums, _ = _sums_of(statistic, records)
         return statistic.packed([entry.values() for entry in sums])
-    if is_own(type(statistic)) and not statistic.assumption:
-        totals = records.each_part(PartTotal.of(statistic))
-        if totals is not None:
-            return _added(totals, statistic.size)
     if is_own(type(statistic)) or statistic.vectorised:
         return statistic.total(records)
     return _added((statistic.total(single) for single in records.each_alone()), statistic.size)
@@ -71,32 +65,6 @@ def _sums_of(statistic: Summed[object], records: HeldRecords) -> list[ExactSum]:
     # Code of other packages is not sent to a cluster.
     parts = None if statistic.assumption else records.each_part(PartSums.of(statistic))
     return (joined(parts) if parts is not None else []) or exact_sums_of(statistic, records)
-
-
-@dataclass(frozen=True)
-class PartTotal:
-    """The total of a statistic over one part of a site's records; runs on the site's cluster.
-
-    A statistic is sent as its name, its public arrays and the place of its site, and built there from installed code.
-
-    Adding the totals of parts stays within the rounding that the statistic counts. A part of n records has an error of
-    at most gamma_k n radius, where k, the roundings that a contribution passes through, grows with n; so all parts
-    together have at most gamma_k N radius with the k of N records. Neumaier's sum of the parts adds two roundings of
-    the total, 2 u N radius, and the counted 2 k u N radius exceeds gamma_k N radius by nearly k u N radius, k > 64.
-    """
-
-    name: str
-    facts: PublicFacts
-    public: Mapping[str, PublicValue]
-    place: int
-
-    @classmethod
-    def of(cls, statistic: AnyStatistic) -> PartTotal:
-        """Return what is sent for a statistic."""
-        return cls(statistic.name, statistic.facts, statistic.public, statistic.place)
-
-    def __call__(self, records: HeldRecords) -> FloatArray:
-        return build(self.name, self.facts, self.public).at(self.place).total(records)
 
 
 def _added(totals: Iterable[object], size: int) -> FloatArray:
