@@ -157,8 +157,9 @@ def test_ghost_clipping_holds_where_the_identity_cancels():
 
 def test_a_skewed_unmixing_is_refused():
     facts = held([np.ones((9, FEW))], "record").facts()
-    for unmixing in (np.diag([1.0, 1.0, 1e-3]), np.zeros((FEW, FEW))):
-        with pytest.raises(InvalidParameter, match="singular value"):
+    refused = {"singular value": np.diag([1.0, 1.0, 1e-3]), "norm of at least": np.zeros((FEW, FEW))}
+    for why, unmixing in refused.items():
+        with pytest.raises(InvalidParameter, match=why):
             infomax_scores(facts, np.eye(FEW), unmixing=unmixing, bias=np.zeros(FEW), clip=1.0, bias_clip=1.0)
 
 
