@@ -41,6 +41,7 @@ from dpcape.core.grid import (
 from dpcape.core.statistic import build
 from dpcape.core.tiles import empty_tile
 from dpcape.core.totals import released_total
+from dpcape.statistics import family_scores, gradients, regression_rounds
 
 from .kernel_law import broken, integers, is_summed, public_ties, raw_differs
 from .statistic_case import all_cases
@@ -313,7 +314,8 @@ def test_no_record_is_longer_than_its_statistic_says(case, monkeypatch: pytest.M
         lost.append(0 if found is None else int((found & np.isfinite(ints).all(axis=1)).sum()))
         return found
 
-    monkeypatch.setattr(grid, "too_long", counted)
+    for module in (grid, family_scores, gradients, regression_rounds):
+        monkeypatch.setattr(module, "too_long", counted)
     draw = np.random.default_rng(13)
     for scale in (0.1, 1.0, 30.0):
         case.total(draw.normal(scale=scale, size=(200, case.n_parameters)))
