@@ -64,11 +64,18 @@ def stored() -> list[dict[str, Any]]:
     return list({(cell["analysis"], cell["width"], cell["limit"]): cell for cell in lines}.values())
 
 
+def code_version() -> str:
+    """Return the commit of the code; "-dirty" after it if anything but stored cells was changed since."""
+    described = subprocess.run(
+        ["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    others = ["git", "diff", "--quiet", "HEAD", "--", ".", f":(exclude){FILE.relative_to(ROOT)}"]
+    return described + ("-dirty" if subprocess.run(others, cwd=ROOT, check=False).returncode else "")
+
+
 def run(names: Iterable[str], limits: Sequence[float], seconds: int, *, again: bool) -> int:
     """Compute the cells that are not stored; return how many are wrong."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = code_version()
     known = {} if again else {(cell["analysis"], cell["width"], cell["limit"]): cell for cell in stored()}
     n_wrong = 0
     for name in names:
