@@ -216,7 +216,8 @@ class ClassScores(AtCoefficients[ScoresAndCurvature]):
 
     @property
     def n_entries(self) -> int:
-        return min(_MOST_ENTRIES, len(self._pairs) * self.n_columns)
+        # A quarter: parts are not made too small.
+        return min(_MOST_ENTRIES, len(self._pairs) * self.n_columns // 4)
 
     @staticmethod
     def extent(*, n_features: float, bound: float, intercept: bool, n_classes: float) -> Extent:

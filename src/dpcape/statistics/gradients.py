@@ -137,7 +137,8 @@ class LayeredGradient(Summed[FloatArray]):
 
     @property
     def n_entries(self) -> int:
-        return min(_MOST_ENTRIES, self._n_units)
+        # A quarter: parts are not made too small.
+        return min(_MOST_ENTRIES, self._n_units // 4)
 
     @property
     def assumption(self) -> str:
